@@ -1,0 +1,158 @@
+"""All the engine asks of llama.cpp, as protocols: a vocabulary, a sampler, and a context that computes batches."""
+
+import enum
+from collections.abc import Callable, Sequence
+from typing import NamedTuple, Protocol
+
+from engine.messages import EngineDescription, ModelDescription
+from engine.params import ModelParams, SamplingParams
+
+OnProgress = Callable[[float], bool]
+"""Told the share of the load that is done, 0 to 1; returns False to give the load up."""
+
+
+class DecodeStatus(enum.Enum):
+    """How a step ended when it did not fail."""
+
+    DONE = "done"
+    NO_ROOM = "no_room"  # the pool is full; nothing changed
+    ABORTED = "aborted"  # finished micro-batches stay in the cache; there are no logits
+
+
+class BatchPart(NamedTuple):
+    """Contiguous tokens of one sequence in a step.
+
+    Attributes:
+        start: position of the first token; one past the sequence's last cached position.
+        wants_logits: whether the last token's logits are wanted.
+    """
+
+    seq_id: int
+    start: int
+    tokens: Sequence[int]
+    wants_logits: bool
+
+
+class Vocabulary(Protocol):
+    """Tokens of a model; every member is safe from any thread."""
+
+    @property
+    def pieces(self) -> Sequence[bytes]:
+        """Bytes of each token, control tokens included."""
+
+    @property
+    def control_ids(self) -> frozenset[int]:
+        """Tokens that are no text: the same bytes typed by a user are not them."""
+
+    @property
+    def end_ids(self) -> frozenset[int]:
+        """Tokens that end a reply."""
+
+    @property
+    def special_texts(self) -> Sequence[str]:
+        """Texts that the tokeniser would turn into one special token, longest first."""
+
+    @property
+    def bos_id(self) -> int | None:
+        """Begin-of-text token, None where there is none."""
+
+    @property
+    def bos_text(self) -> str:
+        """The begin token as a template prints it."""
+
+    @property
+    def eos_text(self) -> str:
+        """The end token as a template prints it."""
+
+    @property
+    def adds_bos(self) -> bool:
+        """Whether a prompt has to begin with `bos_id`."""
+
+    @property
+    def adds_space(self) -> bool:
+        """Whether tokenising puts a space in front of text."""
+
+    @property
+    def chat_template(self) -> str | None:
+        """The model's own template, None where it has none."""
+
+    def tokenize(self, text: str, *, parse_special: bool) -> list[int]:
+        """Return the tokens of `text`, without begin or end tokens of the tokeniser's own."""
+
+
+class Sampler(Protocol):
+    """Chooses the tokens of one request; holds the request's random state and penalties."""
+
+    def sample(self, row: int) -> int:
+        """Return the next token from the logits of batch part `row` of the last step, and remember it.
+
+        Raises:
+            DecodeFailed: the logits are not numbers.
+        """
+
+    def close(self) -> None:
+        """Free native memory."""
+
+
+class SequenceMemory(Protocol):
+    """The KV cells of a context, by sequence. Positions are token indices within a sequence."""
+
+    def seq_rm(self, seq_id: int, start: int) -> bool:
+        """Drop positions from `start` on; False where this memory cannot, and nothing changed."""
+
+    def seq_cp(self, source: int, target: int, end: int) -> None:
+        """Let `target` share the cells of `source` below position `end`; `target` must be empty."""
+
+    def seq_len(self, seq_id: int) -> int:
+        """Return how many positions the sequence holds."""
+
+    def seq_state(self, seq_id: int) -> bytes:
+        """Return a snapshot of the sequence, empty where none can be made."""
+
+    def set_seq_state(self, seq_id: int, state: bytes) -> bool:
+        """Restore a snapshot into an empty sequence; False leaves it empty."""
+
+
+class Backend(SequenceMemory, Protocol):
+    """A loaded model with its context. One thread at a time, except `raise_abort`."""
+
+    @property
+    def vocabulary(self) -> Vocabulary:
+        """The model's tokens."""
+
+    @property
+    def description(self) -> ModelDescription:
+        """What was found out when it was loaded."""
+
+    def decode(self, parts: Sequence[BatchPart]) -> DecodeStatus:
+        """Compute one step: at most n_batch tokens and one part a sequence.
+
+        Raises:
+            DecodeFailed: the step could not be computed; sequences keep what was finished.
+        """
+
+    def new_sampler(self, params: SamplingParams, seed: int, prompt: Sequence[int]) -> Sampler:
+        """Return a sampler for one request; `prompt` feeds the penalties."""
+
+    def raise_abort(self) -> None:
+        """Make the running step, or the next one if none runs, end with ABORTED; safe from any thread."""
+
+    def clear_abort(self) -> None:
+        """Take `raise_abort` back."""
+
+    def close(self) -> None:
+        """Free the context and the model."""
+
+
+class Loader(Protocol):
+    """Makes backends; one load at a time."""
+
+    def load(self, path: str, params: ModelParams, on_progress: OnProgress) -> Backend | None:
+        """Load a model; None when `on_progress` gave it up.
+
+        Raises:
+            ModelLoadError: with the reason.
+        """
+
+    def describe(self) -> EngineDescription:
+        """Return versions and devices."""

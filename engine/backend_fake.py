@@ -1,0 +1,254 @@
+"""A deterministic backend without weights, for tests of logic and for pictures.
+
+Its next token is a function of all bytes in the sequence's cells, so that any fault of the cache above it changes
+the text. Settings come in the path: `fake:step_s=0.01,token_s=0.001,load_s=1,can_trim=0`; any other path takes the
+defaults.
+"""
+
+import hashlib
+import threading
+import time
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, fields
+
+from engine.backend import BatchPart, DecodeStatus, OnProgress
+from engine.errors import DecodeFailed, ModelFileMissing
+from engine.messages import EngineDescription, ModelDescription
+from engine.params import ModelParams, SamplingParams
+
+_WORDS = """
+a the cache holds every token once and reads it again for each step while several replies share one pass of weights
+so that small models answer quickly on an ordinary laptop without any network at all
+""".split()  # noqa: SIM905 (a list of 37 strings says no more)
+_START, _END, _TEXT_END = 256, 257, 258
+_CONTROLS = {_START: b"<|im_start|>", _END: b"<|im_end|>", _TEXT_END: b"<|endoftext|>"}
+_TEMPLATE = (
+    "{% for message in messages %}<|im_start|>{{ message.role }}\n{{ message.content }}<|im_end|>\n{% endfor %}"
+    "{% if add_generation_prompt %}<|im_start|>assistant\n{% endif %}"
+)
+
+
+@dataclass(frozen=True)
+class _Settings:
+    """What a `fake:` path can set; `n_words` is the length of every reply."""
+
+    step_s: float = 0.0
+    token_s: float = 0.0
+    load_s: float = 0.0
+    can_trim: float = 1
+    n_words: float = 24
+    fail: float = 0
+
+
+class FakeVocabulary:
+    """Bytes, control tokens and a few whole words, so that one text can be split in more than one way."""
+
+    def __init__(self) -> None:
+        words = [f" {word}".encode() for word in _WORDS]
+        self.pieces: list[bytes] = [bytes([value]) for value in range(256)] + list(_CONTROLS.values()) + words
+        self.control_ids = frozenset(_CONTROLS)
+        self.end_ids = frozenset({_END, _TEXT_END})
+        self.special_texts = tuple(sorted((text.decode() for text in _CONTROLS.values()), key=len, reverse=True))
+        self.bos_id: int | None = None
+        self.bos_text = ""
+        self.eos_text = "<|im_end|>"
+        self.adds_bos = False
+        self.adds_space = False
+        self.chat_template: str | None = _TEMPLATE
+        self._words = sorted(((piece, 259 + i) for i, piece in enumerate(words)), key=lambda item: -len(item[0]))
+
+    def tokenize(self, text: str, *, parse_special: bool) -> list[int]:
+        """See Vocabulary."""
+        data, tokens, position = text.encode(), list[int](), 0
+        special = [(piece, token) for token, piece in _CONTROLS.items()] if parse_special else []
+        while position < len(data):
+            for piece, token in (*special, *self._words):
+                if data.startswith(piece, position):
+                    tokens.append(token)
+                    position += len(piece)
+                    break
+            else:
+                tokens.append(data[position])
+                position += 1
+        return tokens
+
+
+class FakeSampler:
+    """Hands out the token the backend computed."""
+
+    def __init__(self, backend: "FakeBackend") -> None:
+        self._backend = backend
+
+    def sample(self, row: int) -> int:
+        """See Sampler."""
+        return self._backend.next_token(row)
+
+    def close(self) -> None:
+        """See Sampler."""
+
+
+class FakeBackend:
+    """See Backend; checks what llama.cpp would punish: positions, pool, row and sequence numbers."""
+
+    def __init__(self, path: str, params: ModelParams, settings: _Settings) -> None:
+        self.vocabulary = FakeVocabulary()
+        self._settings = settings
+        self._cells: dict[int, list[tuple[int, int]]] = {}  # sequence -> (cell, token)
+        self._cell_users: Counter[int] = Counter()
+        self._next_cell = 0
+        self._rows: list[list[int]] = []
+        self._abort = threading.Event()
+        n_ctx = params.n_ctx or 4096
+        self.description = ModelDescription(
+            path=path,
+            name="Fake model",
+            architecture="fake",
+            type_name="fake",
+            n_params=0,
+            weight_bytes=0,
+            n_ctx=n_ctx,
+            n_ctx_requested=params.n_ctx,
+            n_ctx_train=4096,
+            n_vocab=len(self.vocabulary.pieces),
+            n_layer=0,
+            n_batch=min(params.n_batch, n_ctx),
+            n_ubatch=min(params.n_ubatch, n_ctx),
+            n_seq_max=params.n_seq_max,
+            n_threads=1,
+            n_gpu_layers=0,
+            device="none",
+            type_k=params.type_k,
+            type_v=params.type_v,
+            kv_bytes_per_token=1024,
+            has_chat_template=True,
+            load_s=0.0,
+        )
+
+    def decode(self, parts: Sequence[BatchPart]) -> DecodeStatus:
+        """See Backend."""
+        self._rows = []
+        if sum(len(part.tokens) for part in parts) > self.description.n_batch:
+            raise AssertionError("more tokens than n_batch")
+        needed = sum(len(part.tokens) for part in parts)
+        if len(self._cell_users) + needed > self.description.n_ctx:
+            return DecodeStatus.NO_ROOM
+        if self._settings.fail:
+            raise DecodeFailed("The fake backend was told to fail.")
+        self._pause(self._settings.step_s)
+        for part in parts:
+            held = self._cells.setdefault(part.seq_id, [])
+            if part.start != len(held) or not part.tokens:
+                raise AssertionError(f"position {part.start} does not follow {len(held)}")
+            for first in range(0, len(part.tokens), self.description.n_ubatch):
+                block = part.tokens[first : first + self.description.n_ubatch]
+                self._pause(self._settings.token_s * (len(block) - 1))
+                if self._abort.is_set():
+                    return DecodeStatus.ABORTED
+                for token in block:
+                    held.append((self._next_cell, token))
+                    self._cell_users[self._next_cell] += 1
+                    self._next_cell += 1
+            self._rows.append([token for _, token in held] if part.wants_logits else [])
+        return DecodeStatus.DONE
+
+    def next_token(self, row: int) -> int:
+        """Return the token that follows the sequence of a row: the next byte of a word chosen by all bytes so far."""
+        tokens = self._rows[row]
+        assert tokens, "the row has no logits"
+        pieces, control_ids = self.vocabulary.pieces, self.vocabulary.control_ids
+        last_control = max((i for i, token in enumerate(tokens) if token in control_ids), default=-1)
+        reply = b"".join(pieces[token] for token in tokens[last_control + 1 :]).partition(b"\n")[2]
+        num_words = reply.count(b" ")
+        word_start = len(reply) - len(reply.rpartition(b" ")[2]) if num_words else 0
+        # Everything up to the word that is being written decides which word it is.
+        before, digest = len(reply) - word_start, hashlib.sha256()
+        digest.update(b"".join(b"\0" + pieces[t] if t in control_ids else pieces[t] for t in tokens)[: -before or None])
+        word = _WORDS[int.from_bytes(digest.digest()[:4], "big") % len(_WORDS)].encode() + b" "
+        if num_words >= self._settings.n_words:
+            return _END
+        return word[len(reply) - word_start]
+
+    def new_sampler(self, params: SamplingParams, seed: int, prompt: Sequence[int]) -> FakeSampler:
+        """See Backend."""
+        return FakeSampler(self)
+
+    def seq_rm(self, seq_id: int, start: int) -> bool:
+        """See SequenceMemory."""
+        held = self._cells.setdefault(seq_id, [])
+        if start > 0 and start < len(held) and not self._settings.can_trim:
+            return False
+        for cell, _ in held[start:]:
+            self._cell_users[cell] -= 1
+            if not self._cell_users[cell]:
+                del self._cell_users[cell]
+        del held[start:]
+        return True
+
+    def seq_cp(self, source: int, target: int, end: int) -> None:
+        """See SequenceMemory."""
+        assert not self._cells.get(target), "the target must be empty"
+        self._cells[target] = self._cells[source][:end]
+        self._cell_users.update(cell for cell, _ in self._cells[target])
+
+    def seq_len(self, seq_id: int) -> int:
+        """See SequenceMemory."""
+        return len(self._cells.get(seq_id, []))
+
+    def seq_state(self, seq_id: int) -> bytes:
+        """See SequenceMemory."""
+        return b"".join(token.to_bytes(4, "little") for _, token in self._cells[seq_id])
+
+    def set_seq_state(self, seq_id: int, state: bytes) -> bool:
+        """See SequenceMemory."""
+        assert not self._cells.get(seq_id), "the sequence must be empty"
+        tokens = [int.from_bytes(state[i : i + 4], "little") for i in range(0, len(state), 4)]
+        if len(self._cell_users) + len(tokens) > self.description.n_ctx:
+            return False
+        self._cells[seq_id] = [(self._next_cell + i, token) for i, token in enumerate(tokens)]
+        self._cell_users.update(cell for cell, _ in self._cells[seq_id])
+        self._next_cell += len(tokens)
+        return True
+
+    def raise_abort(self) -> None:
+        """See Backend."""
+        self._abort.set()
+
+    def clear_abort(self) -> None:
+        """See Backend."""
+        self._abort.clear()
+
+    def close(self) -> None:
+        """See Backend."""
+
+    def _pause(self, seconds: float) -> None:
+        if seconds > 0:
+            self._abort.wait(seconds)
+
+
+class FakeLoader:
+    """See Loader."""
+
+    def load(self, path: str, params: ModelParams, on_progress: OnProgress) -> FakeBackend | None:
+        """See Loader; a path that begins with `missing` is not there."""
+        if path.startswith("missing"):
+            raise ModelFileMissing(f"There is no file {path}.", "Choose another file.")
+        settings = _settings(path)
+        num_steps = 20 if settings.load_s else 1
+        for step in range(num_steps):
+            if not on_progress(step / num_steps):
+                return None
+            time.sleep(settings.load_s / num_steps)
+        return FakeBackend(path, params, settings) if on_progress(1.0) else None
+
+    def describe(self) -> EngineDescription:
+        """See Loader."""
+        return EngineDescription(binding="none", library="fake", features="", devices=(), default_threads=1)
+
+
+def _settings(path: str) -> _Settings:
+    if not path.startswith("fake:"):
+        return _Settings()
+    names = {field.name for field in fields(_Settings)}
+    pairs = (item.partition("=") for item in path.removeprefix("fake:").split(",") if item)
+    return _Settings(**{name: float(value) for name, _, value in pairs if name in names})

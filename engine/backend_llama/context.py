@@ -1,0 +1,175 @@
+"""A loaded model with its context: batches in, logits out, and the sequences of its memory."""
+
+import ctypes
+import sys
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from engine.backend import BatchPart, DecodeStatus
+from engine.backend_llama.library import library, native_function, native_log
+from engine.backend_llama.sampler import ChainSampler, GreedySampler, new_sampler
+from engine.backend_llama.vocabulary import LlamaVocabulary
+from engine.errors import DecodeFailed
+from engine.messages import ModelDescription
+from engine.params import SamplingParams
+
+
+class AbortFlag:
+    """A byte that native code polls, without the GIL: llama.cpp is given libc's `strlen` as its abort callback.
+
+    A non-empty string has a length, which reads as true.
+    """
+
+    def __init__(self) -> None:
+        libc = ctypes.cdll.msvcrt if sys.platform == "win32" else ctypes.CDLL(None)
+        address = ctypes.cast(libc.strlen, ctypes.c_void_p).value
+        self.callback = library().ggml_abort_callback(address)
+        self._buffer = ctypes.create_string_buffer(2)
+        self.data = ctypes.cast(self._buffer, ctypes.c_void_p)
+
+    def set(self, value: bool) -> None:
+        """Raise or clear the flag."""
+        self._buffer[0] = b"\1" if value else b"\0"
+
+
+class LlamaBackend:
+    """See Backend.
+
+    Args:
+        model, context: pointers, owned from now on.
+        abort: the flag that the context was created with.
+    """
+
+    def __init__(
+        self, model: Any, context: Any, *, vocabulary: LlamaVocabulary, abort: AbortFlag, n_seq_max: int
+    ) -> None:
+        self._library = library()
+        self._model = model
+        self.context = context
+        self.vocabulary = vocabulary
+        self.description: ModelDescription  # set by the loader when the probes are done
+        self._abort = abort
+        self._memory = self._library.llama_get_memory(context)
+        self._n_vocab = len(vocabulary.pieces)
+        self._output_index: list[int] = []
+        self._get_logits = native_function("llama_get_logits_ith", ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int32)
+        capacity = self._library.llama_n_batch(context)
+        self._capacity = capacity
+        self._tokens = np.zeros(capacity, np.int32)
+        self._positions = np.zeros(capacity, np.int32)
+        self._wants = np.zeros(capacity, np.int8)
+        self._counts = np.ones(capacity, np.int32)
+        self._seq_ids = np.arange(n_seq_max, dtype=np.int32)
+        self._seq_addresses = self._seq_ids.ctypes.data + 4 * np.arange(n_seq_max, dtype=np.uintp)
+        self._seq_pointers = np.zeros(capacity, np.uintp)
+        self._batch = self._new_batch()
+
+    def decode(self, parts: Sequence[BatchPart]) -> DecodeStatus:
+        """See Backend."""
+        end = 0
+        self._output_index = []
+        for seq_id, position, tokens, wants_logits in parts:
+            start, end = end, end + len(tokens)
+            if end > self._capacity:  # native code would write past its arrays
+                raise DecodeFailed("A step was larger than the batch.", "Please report it.")
+            self._tokens[start:end] = tokens
+            self._positions[start:end] = range(position, position + end - start)
+            self._wants[start:end] = 0
+            self._wants[end - 1] = wants_logits
+            self._seq_pointers[start:end] = self._seq_addresses[seq_id]
+            self._output_index.append(end - 1)
+        self._batch.n_tokens = end
+        status = self._library.llama_decode(self.context, self._batch)
+        if status == 0:
+            return DecodeStatus.DONE
+        if status == 1:
+            return DecodeStatus.NO_ROOM
+        if status == 2:
+            return DecodeStatus.ABORTED
+        raise DecodeFailed(
+            f"The model could not compute a step (llama.cpp status {status}).",
+            "Try again; if it happens again, load the model with a smaller context.",
+            "\n".join(native_log.errors),
+        )
+
+    def new_sampler(self, params: SamplingParams, seed: int, prompt: Sequence[int]) -> GreedySampler | ChainSampler:
+        """See Backend."""
+        return new_sampler(self, params, seed, prompt)
+
+    def output_index(self, row: int) -> int:
+        """See LogitSource."""
+        return self._output_index[row]
+
+    def logits(self, row: int) -> npt.NDArray[np.float32]:
+        """See LogitSource."""
+        address = self._get_logits(ctypes.cast(self.context, ctypes.c_void_p), self._output_index[row])
+        if not address:
+            raise DecodeFailed("The step has no logits.", "Please report it.")
+        values = (ctypes.c_float * self._n_vocab).from_address(address)
+        return np.frombuffer(memoryview(values), np.float32)
+
+    def seq_rm(self, seq_id: int, start: int) -> bool:
+        """See SequenceMemory."""
+        return bool(self._library.llama_memory_seq_rm(self._memory, self._valid(seq_id), start, -1))
+
+    def seq_cp(self, source: int, target: int, end: int) -> None:
+        """See SequenceMemory."""
+        self._library.llama_memory_seq_cp(self._memory, self._valid(source), self._valid(target), 0, end)
+
+    def seq_len(self, seq_id: int) -> int:
+        """See SequenceMemory."""
+        return int(self._library.llama_memory_seq_pos_max(self._memory, self._valid(seq_id))) + 1
+
+    def seq_state(self, seq_id: int) -> bytes:
+        """See SequenceMemory."""
+        size = self._library.llama_state_seq_get_size(self.context, self._valid(seq_id))
+        data = np.empty(size, np.uint8)
+        pointer = data.ctypes.data_as(ctypes.POINTER(ctypes.c_uint8))
+        written = self._library.llama_state_seq_get_data(self.context, pointer, size, seq_id)
+        return data[:written].tobytes()
+
+    def set_seq_state(self, seq_id: int, state: bytes) -> bool:
+        """See SequenceMemory."""
+        data = np.frombuffer(state, np.uint8)
+        pointer = data.ctypes.data_as(ctypes.POINTER(ctypes.c_uint8))
+        read = self._library.llama_state_seq_set_data(self.context, pointer, len(state), self._valid(seq_id))
+        return int(read) == len(state)
+
+    def raise_abort(self) -> None:
+        """See Backend."""
+        self._abort.set(True)
+
+    def clear_abort(self) -> None:
+        """See Backend."""
+        self._abort.set(False)
+
+    def close(self) -> None:
+        """See Backend; samplers must be closed before."""
+        if self.context:
+            self._library.llama_free(self.context)
+            self.context = None
+        if self._model:
+            self._library.llama_model_free(self._model)
+            self._model = None
+
+    def _valid(self, seq_id: int) -> int:
+        if not 0 <= seq_id < len(self._seq_ids):  # native code would end the process
+            raise ValueError(f"no sequence {seq_id}")
+        return seq_id
+
+    def _new_batch(self) -> Any:
+        batch = self._library.llama_batch()
+        batch.n_tokens = 0
+        for field, array in (
+            ("token", self._tokens),
+            ("pos", self._positions),
+            ("n_seq_id", self._counts),
+            ("seq_id", self._seq_pointers),
+            ("logits", self._wants),
+        ):
+            field_type = dict(self._library.llama_batch._fields_)[field]
+            setattr(batch, field, ctypes.cast(array.ctypes.data, field_type))
+        return batch

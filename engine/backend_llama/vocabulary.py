@@ -1,0 +1,82 @@
+"""A model's tokens: read once at load, then plain lookups."""
+
+import ctypes
+from typing import Any
+
+from engine.backend_llama.library import library
+
+_ATTR_UNKNOWN, _ATTR_CONTROL, _ATTR_USER_DEFINED = 1 << 0, 1 << 3, 1 << 4
+_MARKER_BEGINNINGS = ("<|", "<｜")
+_SPM = 1  # the vocabulary type that may put a space in front of text
+
+
+class LlamaVocabulary:
+    """See Vocabulary.
+
+    Args:
+        model: pointer to a loaded model, which must outlive this object's use of `tokenize`.
+    """
+
+    def __init__(self, model: Any) -> None:
+        self._library = library()
+        self._vocab = self._library.llama_model_get_vocab(model)
+        size = self._library.llama_vocab_n_tokens(self._vocab)
+        self.pieces = [self._piece(token) for token in range(size)]
+        attributes = [self._library.llama_vocab_get_attr(self._vocab, token) for token in range(size)]
+        is_end = self._library.llama_vocab_is_eog
+        self.control_ids = frozenset(
+            token for token, attribute in enumerate(attributes) if attribute & (_ATTR_CONTROL | _ATTR_UNKNOWN)
+        )
+        self.end_ids = frozenset(token for token in range(size) if is_end(self._vocab, token))
+        template = self._library.llama_model_chat_template(model, None)
+        self.chat_template = template.decode("utf-8", "replace") if template else None
+        self.special_texts = self._special_texts(attributes)
+        bos, eos = self._library.llama_vocab_bos(self._vocab), self._library.llama_vocab_eos(self._vocab)
+        self.bos_id = bos if 0 <= bos < size else None
+        self.bos_text = self._text(bos)
+        self.eos_text = self._text(eos)
+        self.adds_bos = bool(self._library.llama_vocab_get_add_bos(self._vocab))
+        self.adds_space = self._library.llama_vocab_type(self._vocab) == _SPM and self._adds_space()
+
+    def tokenize(self, text: str, *, parse_special: bool) -> list[int]:
+        """See Vocabulary."""
+        data = text.encode("utf-8")
+        capacity = len(data) + 2  # never more tokens than bytes, and a space in front
+        tokens = (ctypes.c_int32 * capacity)()
+        count = self._library.llama_tokenize(self._vocab, data, len(data), tokens, capacity, False, parse_special)
+        if count < 0:
+            capacity = -count
+            tokens = (ctypes.c_int32 * capacity)()
+            count = self._library.llama_tokenize(self._vocab, data, len(data), tokens, capacity, False, parse_special)
+        return tokens[: max(count, 0)]
+
+    def _piece(self, token: int) -> bytes:
+        size = 64
+        while True:
+            buffer = ctypes.create_string_buffer(size)
+            length = self._library.llama_token_to_piece(self._vocab, token, buffer, size, 0, True)
+            if length >= 0:
+                return buffer.raw[:length]
+            size = -length
+
+    def _text(self, token: int) -> str:
+        return self.pieces[token].decode("utf-8", "replace") if 0 <= token < len(self.pieces) else ""
+
+    def _adds_space(self) -> bool:
+        tokens = self.tokenize("a", parse_special=False)
+        return bool(tokens) and self.pieces[tokens[0]].startswith(b" ")
+
+    def _special_texts(self, attributes: list[int]) -> tuple[str, ...]:
+        """Return the texts that could forge a turn: all control tokens, and of the user-defined ones the markers.
+
+        The other user-defined tokens are ordinary text (runs of spaces or line breaks, tags of HTML), which has to
+        be tokenised as the model learned it.
+        """
+        texts = set()
+        for token, attribute in enumerate(attributes):
+            if attribute & (_ATTR_CONTROL | _ATTR_UNKNOWN | _ATTR_USER_DEFINED):
+                text = self._text(token)
+                is_marker = text.startswith(_MARKER_BEGINNINGS) or text in (self.chat_template or "")
+                if text.strip() and (is_marker or not attribute & _ATTR_USER_DEFINED):
+                    texts.add(text)
+        return tuple(sorted(texts, key=len, reverse=True))

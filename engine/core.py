@@ -1,0 +1,281 @@
+"""Engine: requests come and go at any step, `step()` is the only verb; single-threaded, knows no pipe."""
+
+import logging
+import threading
+import time
+from collections.abc import Callable
+
+from engine.backend import Backend, DecodeStatus
+from engine.errors import DecodeFailed, EngineError, overflow_error
+from engine.kv_cache import KVCache
+from engine.messages import Event, Failed, FinishReason, RequestState, StateChanged
+from engine.metrics import CacheReport, CacheSource
+from engine.miss_cause import ChatLedger
+from engine.scheduler import PlannedPart, Scheduler
+from engine.sequence import Prompt, Sequence
+
+_LOG = logging.getLogger(__name__)
+
+
+class Engine:
+    """Continuous batching over the slots of one backend.
+
+    Args:
+        backend: owned from now on.
+        peak_memory: tells the high-water resident bytes of this process.
+    """
+
+    def __init__(self, backend: Backend, *, peak_memory: Callable[[], int | None] = lambda: None) -> None:
+        description = backend.description
+        self.backend = backend
+        self._peak_memory = peak_memory
+        self._n_ctx = description.n_ctx
+        self._cache = KVCache(backend, backend.vocabulary, n_seq_max=description.n_seq_max, n_ctx=self._n_ctx)
+        self._scheduler = Scheduler(n_ubatch=min(description.n_ubatch, description.n_batch), n_ctx=self._n_ctx)
+        self._ledger = ChatLedger(self._cache.common)
+        self._is_admission_due = False
+        self._events: list[Event] = []
+        self._abort_lock = threading.Lock()  # guards the three below: Abort arrives on another thread
+        self._open: set[str] = set()
+        self._abort_wanted: set[str] = set()
+        self._in_step: frozenset[str] = frozenset()
+
+    @property
+    def has_work(self) -> bool:
+        """Whether `step()` has something to do."""
+        return bool(self._scheduler.running or self._scheduler.waiting)
+
+    def add(self, prompt: Prompt) -> list[Event]:
+        """Take a request in; it starts at the next step that has room for it."""
+        over = len(prompt.tokens) - self._n_ctx
+        if over > 0:
+            error = overflow_error(len(prompt.tokens), self._n_ctx)
+            return [Failed(request_id=prompt.request_id, error=error.info())]
+        self._scheduler.waiting.append(Sequence(prompt, self.backend.vocabulary))
+        self._is_admission_due = True
+        with self._abort_lock:
+            self._open.add(prompt.request_id)
+        return []
+
+    def request_abort(self, request_id: str) -> None:
+        """Stop a request; safe from any thread, ignored when it has ended.
+
+        A step of this request alone is broken off and keeps its finished micro-batches; a step shared with others
+        goes on, since breaking it would lose their rows too.
+        """
+        with self._abort_lock:
+            if request_id in self._open:
+                self._abort_wanted.add(request_id)
+            if self._in_step == {request_id}:
+                self.backend.raise_abort()
+
+    def step(self) -> list[Event]:
+        """Compute one batch and return what it brought."""
+        self._finish_aborted()
+        self._admit()
+        planned = self._make_room(self._scheduler.plan())
+        if planned and self._enter_step(planned):
+            began = time.perf_counter()
+            try:
+                status = self.backend.decode([part for _, part in planned])
+            except EngineError as error:
+                self._fail_all(planned, error)
+            else:
+                self._take(planned, status, time.perf_counter() - began)
+            finally:
+                with self._abort_lock:
+                    self._in_step = frozenset()
+        events, self._events = self._events, []
+        return events
+
+    def fail_all(self, error: EngineError) -> list[Event]:
+        """Fail every request, before the model goes."""
+        for sequence in [*self._scheduler.running, *self._scheduler.waiting]:
+            self._fail(sequence, error)
+        events, self._events = self._events, []
+        return events
+
+    def close(self) -> None:
+        """Free the backend; requests must have ended."""
+        self.backend.close()
+
+    # --- before a step ---
+
+    def _finish_aborted(self) -> None:
+        with self._abort_lock:
+            wanted = set(self._abort_wanted)
+        if not wanted:
+            return
+        for sequence in [*self._scheduler.running, *self._scheduler.waiting]:
+            if sequence.request_id in wanted:
+                self._finish(sequence, FinishReason.ABORT)
+
+    def _admit(self) -> None:
+        while self._is_admission_due:
+            sequence = self._scheduler.next_admissible(
+                has_idle_slot=self._cache.has_idle_slot, num_cells_with=self._cache.num_cells_with
+            )
+            if sequence is None:
+                self._is_admission_due = False
+                for waiting in self._scheduler.waiting:
+                    if waiting.state is None:
+                        self._set_state(waiting, RequestState.QUEUED)
+                return
+            self._scheduler.waiting.popleft()
+            self._scheduler.running.append(sequence)
+            self._resume(sequence) if sequence.snapshot else self._begin(sequence)
+
+    def _begin(self, sequence: Sequence) -> None:
+        prompt = sequence.prompt
+        tokens = [*sequence.prompt_tokens, *sequence.generated]
+        sequence.slot, tokens, num_cached = self._cache.acquire(sequence.request_id, tokens)
+        if not sequence.generated:
+            sequence.prompt_tokens = tokens
+            cause = self._ledger.cause(
+                prompt.chat_id, tokens, num_cached=num_cached, num_system_tokens=prompt.num_system_tokens
+            )
+            source = CacheSource.SLOT if num_cached else CacheSource.NONE
+            sequence.cache = CacheReport(num_cached_tokens=num_cached, source=source, miss_cause=cause)
+        if sequence.sampler is None:
+            sequence.sampler = self.backend.new_sampler(prompt.sampling, prompt.seed, tokens)
+        self._set_state(sequence, RequestState.PREFILL)
+        self._events.append(sequence.progress())
+
+    def _resume(self, sequence: Sequence) -> None:
+        assert sequence.snapshot is not None
+        state, tokens = sequence.snapshot
+        sequence.snapshot = None
+        sequence.slot = self._cache.take_empty(sequence.request_id)
+        while self._cache.num_used_cells + len(tokens) > self._n_ctx and self._cache.evict_idle():
+            pass
+        if not self._cache.restore(sequence.slot, state, tokens):
+            _LOG.info("request %s is read again: its snapshot could not be restored", sequence.request_id)
+        self._set_state(sequence, RequestState.DECODE if sequence.is_decoding else RequestState.PREFILL)
+
+    def _make_room(self, planned: list[PlannedPart]) -> list[PlannedPart]:
+        """End replies whose context is full; evict and pause until the step fits the pool."""
+        for sequence, part in planned:
+            if part.start + len(part.tokens) > self._n_ctx:
+                self._finish(sequence, FinishReason.CONTEXT_FULL)
+        planned = [item for item in planned if item.sequence.slot is not None]
+        while self._cache.num_used_cells + sum(len(item.part.tokens) for item in planned) > self._n_ctx:
+            if self._cache.evict_idle():
+                continue
+            victim = self._scheduler.youngest()
+            if victim is None:
+                break
+            self._pause(victim)
+            planned = [item for item in planned if item.sequence is not victim]
+        return planned
+
+    def _pause(self, sequence: Sequence) -> None:
+        assert sequence.slot is not None
+        tokens = list(sequence.slot.tokens)
+        sequence.snapshot = (self._cache.snapshot(sequence.slot), tokens)
+        self._cache.clear(sequence.slot)
+        self._leave(sequence)
+        self._scheduler.waiting.appendleft(sequence)
+        # Let in again when another reply ends: at once it would only be paused again.
+        self._is_admission_due = False
+        self._set_state(sequence, RequestState.PAUSED)
+
+    def _enter_step(self, planned: list[PlannedPart]) -> bool:
+        """Mark who is in the step; False when its only request was aborted a moment ago."""
+        ids = frozenset(item.sequence.request_id for item in planned)
+        with self._abort_lock:
+            if ids <= self._abort_wanted:
+                return False
+            self.backend.clear_abort()
+            self._in_step = ids
+        for item in planned:
+            item.sequence.begin_prefill()
+        return True
+
+    # --- after a step ---
+
+    def _take(self, planned: list[PlannedPart], status: DecodeStatus, duration_s: float) -> None:
+        if status is DecodeStatus.NO_ROOM:
+            self._relieve(planned)
+            return
+        if status is DecodeStatus.ABORTED:
+            for sequence, part in planned:
+                assert sequence.slot is not None
+                self._cache.resync(sequence.slot, part.tokens)
+            return
+        self._scheduler.note_step(planned, duration_s)
+        for row, (sequence, part) in enumerate(planned):
+            assert sequence.slot is not None
+            self._cache.append(sequence.slot, part.tokens)
+            if sequence.state is RequestState.PREFILL:
+                self._events.append(sequence.progress())
+            if part.wants_logits:
+                self._sample(sequence, row)
+
+    def _sample(self, sequence: Sequence, row: int) -> None:
+        assert sequence.sampler is not None
+        try:
+            token = sequence.sampler.sample(row)
+        except EngineError as error:
+            self._fail(sequence, error)
+            return
+        is_end = token in self.backend.vocabulary.end_ids
+        sequence.accept(token, is_end=is_end)
+        if sequence.state is not RequestState.DECODE:
+            self._set_state(sequence, RequestState.DECODE)
+        if is_end or sequence.stop_string is not None:
+            self._finish(sequence, FinishReason.STOP)
+        elif len(sequence.generated) == sequence.prompt.sampling.max_tokens:
+            self._finish(sequence, FinishReason.LENGTH)
+        elif (delta := sequence.next_delta()) is not None:
+            self._events.append(delta)
+
+    def _relieve(self, planned: list[PlannedPart]) -> None:
+        """Make room after the memory refused a step that should have fitted."""
+        if self._cache.evict_idle():
+            return
+        victim = self._scheduler.youngest()
+        if victim is not None:
+            self._pause(victim)
+            return
+        self._fail_all(planned, DecodeFailed("The context has no room for this step.", "Load a larger context."))
+
+    def _fail_all(self, planned: list[PlannedPart], error: EngineError) -> None:
+        for sequence, _ in planned:
+            if sequence.slot is not None:
+                self._cache.clear(sequence.slot)
+            self._fail(sequence, error)
+
+    # --- ends ---
+
+    def _finish(self, sequence: Sequence, reason: FinishReason) -> None:
+        if sequence.slot is not None:
+            held = sequence.prompt_tokens if sequence.stop_string else [*sequence.slot.tokens]
+            self._ledger.note(sequence.prompt.chat_id, held)
+        self._end(sequence)
+        self._events.extend(sequence.finish(reason, self._peak_memory()))
+
+    def _fail(self, sequence: Sequence, error: EngineError) -> None:
+        self._end(sequence)
+        self._events.append(Failed(request_id=sequence.request_id, error=error.info()))
+
+    def _end(self, sequence: Sequence) -> None:
+        if sequence in self._scheduler.waiting:
+            self._scheduler.waiting.remove(sequence)
+        if sequence.sampler is not None:
+            sequence.sampler.close()
+            sequence.sampler = None
+        self._leave(sequence)
+        with self._abort_lock:
+            self._open.discard(sequence.request_id)
+            self._abort_wanted.discard(sequence.request_id)
+        self._is_admission_due = True
+
+    def _leave(self, sequence: Sequence) -> None:
+        if sequence.slot is not None:
+            self._cache.release(sequence.slot)
+            sequence.slot = None
+            self._scheduler.running.remove(sequence)
+
+    def _set_state(self, sequence: Sequence, state: RequestState) -> None:
+        sequence.state = state
+        self._events.append(StateChanged(request_id=sequence.request_id, state=state))

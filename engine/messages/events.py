@@ -1,0 +1,238 @@
+"""What a worker tells its front end."""
+
+import enum
+
+import msgspec
+
+from engine.errors import ErrorInfo
+from engine.metrics import RequestMetrics
+
+
+class FinishReason(enum.Enum):
+    """Why a reply ended; an error is Failed, not a reason."""
+
+    STOP = "stop"
+    LENGTH = "length"
+    CONTEXT_FULL = "context_full"
+    ABORT = "abort"
+
+
+class RequestState(enum.Enum):
+    """Where a request is."""
+
+    QUEUED = "queued"
+    PREFILL = "prefill"
+    DECODE = "decode"
+    PAUSED = "paused"
+
+
+class ModelDescription(msgspec.Struct, frozen=True, kw_only=True):
+    """What was found out about a model when it was loaded.
+
+    Attributes:
+        n_ctx: size of the shared KV pool in tokens, and the most one chat can hold.
+        n_ctx_requested: what was asked for; 0 where the engine chose.
+        weight_bytes: bytes of the model's tensors.
+        kv_bytes_per_token: bytes one token takes in the KV cache.
+        load_s: seconds from LoadModel to ModelLoaded.
+        notices: sentences a person should see, for example a changed context size.
+    """
+
+    path: str
+    name: str
+    architecture: str
+    type_name: str
+    n_params: int
+    weight_bytes: int
+    n_ctx: int
+    n_ctx_requested: int
+    n_ctx_train: int
+    n_vocab: int
+    n_layer: int
+    n_batch: int
+    n_ubatch: int
+    n_seq_max: int
+    n_threads: int
+    n_gpu_layers: int
+    device: str
+    type_k: str
+    type_v: str
+    kv_bytes_per_token: int
+    has_chat_template: bool
+    load_s: float
+    notices: tuple[str, ...] = ()
+
+
+class Hello(msgspec.Struct, frozen=True, kw_only=True, tag=True):
+    """First event of a worker."""
+
+    protocol_version: int
+    pid: int
+    engine_version: str
+
+
+class LogLine(msgspec.Struct, frozen=True, kw_only=True, tag=True):
+    """One line of the worker's or llama.cpp's log; `level` as in the logging module."""
+
+    level: int
+    text: str
+
+
+class LoadProgress(msgspec.Struct, frozen=True, kw_only=True, tag=True):
+    """Share of the load that is done, 0 to 1, never falling."""
+
+    request_id: str
+    progress: float
+
+
+class ModelLoaded(msgspec.Struct, frozen=True, kw_only=True, tag=True):
+    """The load with this id ended well."""
+
+    request_id: str
+    description: ModelDescription
+
+
+class LoadCancelled(msgspec.Struct, frozen=True, kw_only=True, tag=True):
+    """The load with this id was given up; no model is loaded."""
+
+    request_id: str
+
+
+class ModelUnloaded(msgspec.Struct, frozen=True, kw_only=True, tag=True):
+    """The model and its memory are gone."""
+
+
+class StateChanged(msgspec.Struct, frozen=True, kw_only=True, tag=True):
+    """A request entered a state."""
+
+    request_id: str
+    state: RequestState
+
+
+class PrefillProgress(msgspec.Struct, frozen=True, kw_only=True, tag=True):
+    """Prompt tokens in the cache, reused ones included."""
+
+    request_id: str
+    num_done_tokens: int
+    num_total_tokens: int
+    num_cached_tokens: int
+
+
+class Delta(msgspec.Struct, frozen=True, kw_only=True, tag=True):
+    """New text of a reply, joined over some milliseconds.
+
+    Attributes:
+        num_generated_tokens: tokens sampled so far.
+        num_context_tokens: tokens this reply holds in the context so far.
+        decode_s: seconds since the first token was sampled; with the count it gives the decode rate so far.
+    """
+
+    request_id: str
+    text: str
+    num_generated_tokens: int
+    num_context_tokens: int
+    decode_s: float
+
+
+class Finished(msgspec.Struct, frozen=True, kw_only=True, tag=True):
+    """A reply ended.
+
+    Attributes:
+        text: the whole reply, equal to its deltas joined.
+        token_ids: the sampled tokens, a final end token left out.
+        stop_string: the stop string that ended it, where one did.
+    """
+
+    request_id: str
+    text: str
+    token_ids: tuple[int, ...]
+    finish_reason: FinishReason
+    metrics: RequestMetrics
+    stop_string: str | None = None
+
+
+class Failed(msgspec.Struct, frozen=True, kw_only=True, tag=True):
+    """A request or a load ended with an error."""
+
+    request_id: str
+    error: ErrorInfo
+
+
+class Counted(msgspec.Struct, frozen=True, kw_only=True, tag=True):
+    """Answer to CountTokens."""
+
+    request_id: str
+    num_tokens: int
+
+
+class Rendered(msgspec.Struct, frozen=True, kw_only=True, tag=True):
+    """Answer to RenderPrompt."""
+
+    request_id: str
+    text: str
+
+
+class Device(msgspec.Struct, frozen=True, kw_only=True):
+    """A device the engine can compute on; bytes are None where the driver does not tell."""
+
+    name: str
+    description: str
+    kind: str
+    total_bytes: int | None
+    free_bytes: int | None
+
+
+class EngineDescription(msgspec.Struct, frozen=True, kw_only=True):
+    """Versions and devices of an engine.
+
+    Attributes:
+        binding: version of the Python binding.
+        library: version llama.cpp gives of itself.
+        features: what the library was built with, as it says itself.
+        default_threads: threads a model gets by default here.
+    """
+
+    binding: str
+    library: str
+    features: str
+    devices: tuple[Device, ...]
+    default_threads: int
+
+
+class EngineDescribed(msgspec.Struct, frozen=True, kw_only=True, tag=True):
+    """Answer to DescribeEngine."""
+
+    request_id: str
+    description: EngineDescription
+
+
+class EngineDied(msgspec.Struct, frozen=True, kw_only=True, tag=True):
+    """The worker is gone; every open request has failed before this event. Made by the client.
+
+    Attributes:
+        exit_code: of the process; negative is the signal that ended it, None unknown.
+        log_tail: its last log lines.
+    """
+
+    exit_code: int | None
+    log_tail: tuple[str, ...]
+    error: ErrorInfo
+
+
+Event = (
+    Hello
+    | LogLine
+    | LoadProgress
+    | ModelLoaded
+    | LoadCancelled
+    | ModelUnloaded
+    | StateChanged
+    | PrefillProgress
+    | Delta
+    | Finished
+    | Failed
+    | Counted
+    | Rendered
+    | EngineDescribed
+    | EngineDied
+)

@@ -1,0 +1,111 @@
+"""What is measured of a reply: definitions and arithmetic. Times are seconds on the worker's own clock."""
+
+import enum
+from typing import Any
+
+import msgspec
+
+
+class CacheSource(enum.Enum):
+    """Where the reused tokens came from."""
+
+    NONE = "none"
+    SLOT = "slot"
+    RAM = "ram"
+    DISK = "disk"
+    RESPONSE = "response"
+
+
+class CacheMissCause(enum.Enum):
+    """Why tokens that were read once had to be read again; None in a report means that nothing was missed."""
+
+    FIRST_USE = "first_use"
+    EDITED = "edited"
+    SYSTEM_PROMPT_CHANGED = "system_prompt_changed"
+    TEMPLATE_CHANGED = "template_changed"
+    ADAPTER_CHANGED = "adapter_changed"
+    SETTINGS_CHANGED = "settings_changed"
+    TRIMMED = "trimmed"
+    EVICTED = "evicted"
+    MODEL_RELOADED = "model_reloaded"
+    UNSUPPORTED_BY_MODEL = "unsupported_by_model"
+    DAMAGED = "damaged"
+
+
+class CacheReport(msgspec.Struct, frozen=True, kw_only=True):
+    """What the prefix cache did for one request.
+
+    Attributes:
+        num_cached_tokens: prompt tokens that were not evaluated.
+        miss_cause: None when nothing that had been read before was read again.
+    """
+
+    num_cached_tokens: int
+    source: CacheSource
+    miss_cause: CacheMissCause | None
+
+
+class RequestMetrics(msgspec.Struct, frozen=True, kw_only=True):
+    """All measures of one reply; None until known.
+
+    Attributes:
+        num_prompt_tokens: tokens of the rendered prompt, cached ones included.
+        ttft_s: Generate received by the worker until the first token was emitted.
+        prefill_s: first prefill step begun until the first token was sampled.
+        decode_s: first token until last token.
+        prefill_rate: (prompt - cached) / prefill time, tokens/s.
+        decode_rate: (generated - 1) / decode time, tokens/s.
+        tpot_s: mean gap between tokens.
+        acceptance_rate: accepted / drafted tokens.
+        peak_memory_bytes: high-water resident memory of the worker since load.
+        seed: the seed that was used; pin it to repeat the reply.
+    """
+
+    num_prompt_tokens: int
+    num_cached_tokens: int
+    num_generated_tokens: int
+    ttft_s: float | None = None
+    prefill_s: float | None = None
+    decode_s: float | None = None
+    num_drafts: int = 0
+    num_drafted_tokens: int = 0
+    num_accepted_tokens: int = 0
+    cache_source: CacheSource = CacheSource.NONE
+    cache_miss_cause: CacheMissCause | None = None
+    peak_memory_bytes: int | None = None
+    bandwidth_share: float | None = None
+    joules_per_token: float | None = None
+    cost_per_million_tokens: float | None = None
+    seed: int | None = None
+
+    @property
+    def prefill_rate(self) -> float | None:
+        """Evaluated prompt tokens a second, or None before the prompt was read."""
+        return _ratio(self.num_prompt_tokens - self.num_cached_tokens, self.prefill_s)
+
+    @property
+    def decode_rate(self) -> float | None:
+        """Generated tokens a second between the first and the last one, or None below two tokens."""
+        return _ratio(self.num_generated_tokens - 1, self.decode_s)
+
+    @property
+    def tpot_s(self) -> float | None:
+        """Mean seconds between two tokens, or None below two tokens."""
+        gaps = self.num_generated_tokens - 1
+        return self.decode_s / gaps if self.decode_s is not None and gaps > 0 else None
+
+    @property
+    def acceptance_rate(self) -> float | None:
+        """Accepted share of the drafted tokens, or None where nothing was drafted."""
+        return self.num_accepted_tokens / self.num_drafted_tokens if self.num_drafted_tokens else None
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return every measure by name, derived ones included, in plain JSON types."""
+        plain: dict[str, Any] = msgspec.to_builtins(self)
+        for name in ("prefill_rate", "decode_rate", "tpot_s", "acceptance_rate"):
+            plain[name] = getattr(self, name)
+        return plain
+
+
+def _ratio(count: int, seconds: float | None) -> float | None:
+    return count / seconds if seconds and count > 0 else None

@@ -1,0 +1,7 @@
+"""Settings of a model and of a request: frozen, self-validating, with the metadata a panel is drawn from."""
+
+from engine.params.declare import ParamInfo, param_infos
+from engine.params.model import CACHE_TYPES, FlashAttention, ModelParams
+from engine.params.sampling import SamplingParams
+
+__all__ = ["CACHE_TYPES", "FlashAttention", "ModelParams", "ParamInfo", "SamplingParams", "param_infos"]

@@ -1,0 +1,97 @@
+"""Which sequences decode and which prefill in the next step, and who is let in; decides, touches no cache."""
+
+from collections import deque
+from collections.abc import Callable
+from typing import NamedTuple
+
+from engine.backend import BatchPart
+from engine.sequence import Sequence
+
+# Beside a running reply a step may take this long: with the decode row and noise its gap stays under 150 ms.
+_STEP_BUDGET_S = 0.09
+_FIRST_CHUNK_TOKENS = 64  # beside a reply, before the prefill rate is known
+_MIN_CHUNK_TOKENS = 16  # smaller ones cost more than they save: the weights are read for each
+_RATE_MIN_TOKENS = 16  # steps below this say little about the prefill rate
+_MARGIN_TOKENS = 64  # room a reply must have beside its prompt when others run
+
+
+class PlannedPart(NamedTuple):
+    """One sequence's share of the next step."""
+
+    sequence: Sequence
+    part: BatchPart
+
+
+class Scheduler:
+    """The waiting and the running sequences of one engine.
+
+    Args:
+        n_ubatch: most prompt tokens in a step; whole ones survive an abort.
+        n_ctx: cells in the pool.
+    """
+
+    def __init__(self, *, n_ubatch: int, n_ctx: int) -> None:
+        self._n_ubatch = n_ubatch
+        self._n_ctx = n_ctx
+        self._prefill_s_per_token: float | None = None
+        self.waiting: deque[Sequence] = deque()
+        self.running: list[Sequence] = []
+
+    def next_admissible(self, *, has_idle_slot: bool, num_cells_with: Callable[[list[int]], int]) -> Sequence | None:
+        """Return the first waiting sequence if it can run now; none overtakes it.
+
+        Args:
+            num_cells_with: cells in use with a prompt added, idle slots emptied.
+        """
+        if not self.waiting or not has_idle_slot:
+            return None
+        first = self.waiting[0]
+        if self.running:
+            tokens = [*first.prompt_tokens, *first.generated]
+            margin = min(first.prompt.sampling.max_tokens or _MARGIN_TOKENS, _MARGIN_TOKENS)
+            if num_cells_with(tokens) + margin > self._n_ctx:
+                return None
+        return first
+
+    def plan(self) -> list[PlannedPart]:
+        """Return the next step: every running reply decodes, prompts fill the latency budget in order of arrival."""
+        planned: list[PlannedPart] = []
+        for sequence in self.running:
+            if sequence.is_decoding:
+                planned.append(_planned(sequence, sequence.generated[-1:], wants_logits=True))
+        budget = self._chunk_tokens() if planned else self._n_ubatch
+        for sequence in self.running:
+            if budget <= 0:
+                break
+            if sequence.is_decoding:
+                continue
+            unread = sequence.unread_tokens()
+            chunk = unread[:budget]
+            budget -= len(chunk)
+            planned.append(_planned(sequence, chunk, wants_logits=len(chunk) == len(unread)))
+        return planned
+
+    def note_step(self, planned: list[PlannedPart], duration_s: float) -> None:
+        """Learn the prefill rate from a finished step."""
+        num_prefill = sum(len(part.tokens) for _, part in planned if len(part.tokens) > 1)
+        if num_prefill >= _RATE_MIN_TOKENS:
+            measured = duration_s / num_prefill
+            known = self._prefill_s_per_token
+            self._prefill_s_per_token = measured if known is None else (known + measured) / 2
+
+    def youngest(self) -> Sequence | None:
+        """Return the sequence to pause when the pool is full; None when only one runs."""
+        return self.running[-1] if len(self.running) > 1 else None
+
+    def _chunk_tokens(self) -> int:
+        if self._prefill_s_per_token is None:
+            return min(_FIRST_CHUNK_TOKENS, self._n_ubatch)
+        fitting = int(_STEP_BUDGET_S / self._prefill_s_per_token)
+        return min(max(fitting, _MIN_CHUNK_TOKENS), self._n_ubatch)
+
+
+def _planned(sequence: Sequence, tokens: list[int], *, wants_logits: bool) -> PlannedPart:
+    assert sequence.slot is not None, "a running sequence has a slot"
+    return PlannedPart(
+        sequence, BatchPart(sequence.slot.seq_id, len(sequence.slot.tokens), tokens, wants_logits=wants_logits)
+    )

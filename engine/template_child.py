@@ -1,0 +1,101 @@
+"""The process in which chat templates run: limited memory, killed when late; a template is a stranger's program.
+
+Imports nothing of the engine, so that it starts fast.
+"""
+
+import contextlib
+import datetime
+import json
+from collections.abc import Iterable
+from multiprocessing.connection import Connection
+from typing import Any
+
+import jinja2
+import jinja2.ext
+import jinja2.nodes
+import jinja2.parser
+import jinja2.sandbox
+import msgspec
+
+_MEMORY_BYTES = 512 * 1024 * 1024
+_MAX_TEMPLATES = 8
+
+
+class RenderJob(msgspec.Struct):
+    """What the child is asked."""
+
+    template: str
+    variables: dict[str, Any]
+
+
+class RenderResult(msgspec.Struct):
+    """What it answers: `text`, or else `error`, one line."""
+
+    text: str | None = None
+    error: str | None = None
+
+
+class _GenerationTag(jinja2.ext.Extension):
+    """`{% generation %}` marks what is trained on; for us its inside is just printed."""
+
+    tags = {"generation"}  # noqa: RUF012 (jinja2 declares it as an instance attribute)
+
+    def parse(self, parser: jinja2.parser.Parser) -> list[jinja2.nodes.Node]:
+        next(parser.stream)
+        return parser.parse_statements(("name:endgeneration",), drop_needle=True)
+
+
+def new_environment() -> jinja2.sandbox.ImmutableSandboxedEnvironment:
+    """Return the environment that chat templates are written for (that of the transformers library)."""
+    environment = jinja2.sandbox.ImmutableSandboxedEnvironment(
+        trim_blocks=True, lstrip_blocks=True, extensions=[jinja2.ext.loopcontrols, _GenerationTag]
+    )
+    environment.filters["tojson"] = _to_json
+    environment.globals["raise_exception"] = _raise_exception
+    environment.globals["strftime_now"] = _strftime_now
+    return environment
+
+
+def run_child(connection: Connection) -> None:
+    """Serve render jobs until the other side is gone."""
+    with contextlib.suppress(ImportError):  # Windows has no such limit: there only the time is limited
+        import resource
+
+        resource.setrlimit(resource.RLIMIT_AS, (_MEMORY_BYTES, _MEMORY_BYTES))
+    environment = new_environment()
+    compiled: dict[str, jinja2.Template] = {}
+    with contextlib.suppress(EOFError, OSError, KeyboardInterrupt):
+        connection.send_bytes(b"ready")
+        while True:
+            job = msgspec.msgpack.decode(connection.recv_bytes(), type=RenderJob)
+            connection.send_bytes(msgspec.msgpack.encode(_render(environment, compiled, job)))
+
+
+def _render(
+    environment: jinja2.sandbox.ImmutableSandboxedEnvironment, compiled: dict[str, jinja2.Template], job: RenderJob
+) -> RenderResult:
+    try:
+        template = compiled.get(job.template)
+        if template is None:
+            if len(compiled) >= _MAX_TEMPLATES:
+                compiled.clear()
+            template = compiled[job.template] = environment.from_string(job.template)
+        return RenderResult(text=template.render(**job.variables).encode("utf-8", "replace").decode("utf-8"))
+    except MemoryError:
+        return RenderResult(error="it needs too much memory")
+    except Exception as error:  # a stranger's program may raise anything
+        return RenderResult(error=" ".join(f"{type(error).__name__}: {error}".split())[:500])
+
+
+def _to_json(value: Any, *, indent: int | None = None, ensure_ascii: bool = False, **options: Any) -> str:
+    if not isinstance(value, (str, bytes, dict)) and isinstance(value, Iterable):
+        value = list(value)
+    return json.dumps(value, indent=indent, ensure_ascii=ensure_ascii, **options)
+
+
+def _raise_exception(message: str) -> None:
+    raise jinja2.TemplateError(message)
+
+
+def _strftime_now(form: str) -> str:
+    return datetime.datetime.now().astimezone().strftime(form)
