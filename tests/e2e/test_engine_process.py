@@ -1,0 +1,290 @@
+"""The real worker with the real model: killed, orphaned, closed, fed hostile files and texts; everything goes on."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import psutil
+import pytest
+
+from engine import (
+    Abort,
+    Delta,
+    EngineDied,
+    Failed,
+    FinishReason,
+    LoadModel,
+    LoadProgress,
+    ModelLoaded,
+    ModelParams,
+    PrefillProgress,
+    ProcessClient,
+    SamplingParams,
+)
+from tests.support.engine_driver import EngineDriver
+from tests.support.gguf_files import edit_gguf, write_tiny_mamba, write_tiny_model
+
+_PARAMS = ModelParams(n_ctx=2048, n_threads=1)
+_GREEDY = SamplingParams(temperature=0, max_tokens=16)
+_GO_ON = SamplingParams(temperature=0)
+_CHATML = (
+    "{% for m in messages %}<|im_start|>{{ m.role }}\n{{ m.content }}<|im_end|>\n{% endfor %}<|im_start|>assistant\n"
+)
+
+
+@pytest.fixture
+def driver() -> Iterator[EngineDriver]:
+    driver = EngineDriver(ProcessClient())
+    yield driver
+    driver.close()
+
+
+def _pid(driver: EngineDriver) -> int:
+    client = driver.client
+    assert isinstance(client, ProcessClient) and client.pid is not None
+    return client.pid
+
+
+def _family(pid: int) -> list[psutil.Process]:
+    process = psutil.Process(pid)
+    return [process, *process.children(recursive=True)]
+
+
+@pytest.mark.skipif(os.name == "nt", reason="the signals of POSIX")
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGSEGV], ids=["killed", "crashed"])
+def test_death_in_a_reply_fails_it_once_and_a_new_load_goes_on(
+    driver: EngineDriver, starter_path: Path, number: signal.Signals
+) -> None:
+    assert isinstance(driver.load(str(starter_path), _PARAMS), ModelLoaded)
+    ids = [driver.generate("Tell me a long story.", sampling=_GO_ON) for _ in range(2)]
+    driver.wait_type(Delta, ids[0])
+    os.kill(_pid(driver), number)
+    for request_id in ids:
+        assert driver.wait_failed(request_id).error.error == "EngineDied"
+    death = driver.wait_type(EngineDied)
+    assert death.exit_code == -number
+    assert death.error.message and death.error.hint
+    assert death.log_tail
+    assert [type(event) for event in driver.events[-3:]] == [Failed, Failed, EngineDied]
+    assert driver.wait_failed(driver.generate("hi")).error.error == "EngineUnavailable"
+    assert isinstance(driver.load(str(starter_path), _PARAMS), ModelLoaded)
+    assert driver.reply("hi", sampling=_GREEDY).text
+
+
+def test_closing_while_generating_leaves_no_process_within_two_seconds(
+    driver: EngineDriver, starter_path: Path
+) -> None:
+    driver.load(str(starter_path), _PARAMS)
+    request_id = driver.generate("word " * 1500, sampling=_GO_ON)
+    driver.wait_type(PrefillProgress, request_id)
+    family = _family(_pid(driver))
+    began = time.monotonic()
+    driver.close()
+    assert time.monotonic() - began < 2.5
+    assert not psutil.wait_procs(family, timeout=1)[1]
+
+
+def test_closing_while_loading_leaves_no_process_within_two_seconds(driver: EngineDriver, starter_path: Path) -> None:
+    driver.client.send(LoadModel(request_id="load", path=str(starter_path), params=_PARAMS))
+    driver.wait_type(LoadProgress)
+    family = _family(_pid(driver))
+    began = time.monotonic()
+    driver.close()
+    assert time.monotonic() - began < 2.5
+    assert not psutil.wait_procs(family, timeout=1)[1]
+
+
+_FRONT_END = """
+import queue, sys, time
+from engine import *
+if __name__ == "__main__":
+    events = queue.SimpleQueue()
+    client = ProcessClient()
+    client.start(events.put)
+    client.send(LoadModel(request_id="l", path=sys.argv[1], params=ModelParams(n_ctx=1024, n_threads=1)))
+    while not isinstance(events.get(), ModelLoaded):
+        pass
+    message = ChatMessage(Role.USER, "Tell me a long story.")
+    client.send(Generate(request_id="g", messages=(message,)))
+    while not isinstance(events.get(), Delta):
+        pass
+    print(client.pid, flush=True)
+    sys.stdin.read()
+"""
+
+
+@pytest.mark.skipif(os.name == "nt", reason="the signals of POSIX")
+def test_killed_front_end_takes_its_worker_along(starter_path: Path, tmp_path: Path) -> None:
+    script = tmp_path / "front_end.py"
+    script.write_text(_FRONT_END, encoding="utf-8")
+    environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[2])}
+    with subprocess.Popen(
+        [sys.executable, str(script), str(starter_path)],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        env=environment,
+        text=True,
+    ) as front_end:
+        assert front_end.stdout is not None
+        family = _family(int(front_end.stdout.readline()))
+        assert len(family) >= 2, "the template child belongs to the family"
+        front_end.kill()
+    assert not psutil.wait_procs(family, timeout=5)[1]
+
+
+def test_stop_in_a_long_prefill_is_answered_and_the_next_question_too(driver: EngineDriver, starter_path: Path) -> None:
+    driver.load(str(starter_path), ModelParams(n_ctx=8192, n_threads=1))
+    long_text = "The quick brown fox jumps over the lazy dog. " * 400
+    request_id = driver.generate(long_text, sampling=_GREEDY)
+    driver.wait_type(PrefillProgress, request_id)
+    began = time.monotonic()
+    driver.client.send(Abort(request_id=request_id))
+    assert driver.wait_finished(request_id).finish_reason is FinishReason.ABORT
+    assert time.monotonic() - began < 2
+    assert driver.reply("Name three primary colours.", sampling=_GREEDY).metrics.num_generated_tokens > 1
+
+
+def test_reply_ends_at_the_turn_marker_when_the_file_names_another_end_token(
+    driver: EngineDriver, starter_path: Path, tmp_path: Path
+) -> None:
+    copy = tmp_path / "other-end.gguf"
+    edit_gguf(starter_path, copy, set={"tokenizer.ggml.eos_token_id": 0})  # <|endoftext|>
+    driver.load(str(copy), _PARAMS)
+    finished = driver.reply("Name three primary colours.", sampling=SamplingParams(temperature=0, max_tokens=200))
+    assert finished.finish_reason is FinishReason.STOP
+    assert finished.metrics.num_generated_tokens < 200
+    assert "<|" not in finished.text
+
+
+def test_file_without_a_template_loads_with_a_notice_and_says_so_when_asked(
+    driver: EngineDriver, starter_path: Path, tmp_path: Path
+) -> None:
+    copy = tmp_path / "no-template.gguf"
+    edit_gguf(starter_path, copy, remove={"tokenizer.chat_template"})
+    loaded = driver.load(str(copy), _PARAMS)
+    assert isinstance(loaded, ModelLoaded)
+    assert any("chat template" in notice for notice in loaded.description.notices)
+    assert driver.wait_failed(driver.generate("hi")).error.error == "ChatTemplateError"
+
+
+@pytest.mark.parametrize(
+    "template",
+    [
+        "{% for i in range(10**9) %}{% endfor %}",
+        "{{ 'a' * 10**10 }}",
+        "{{ ''.__class__.__mro__[1].__subclasses__() }}",
+        "{% broken",
+        "{{ raise_exception('no') }}",
+    ],
+    ids=["endless", "huge", "escape", "syntax", "refuses"],
+)
+def test_hostile_template_costs_one_sentence(driver: EngineDriver, tmp_path: Path, template: str) -> None:
+    path = tmp_path / "tiny.gguf"
+    write_tiny_model(path, chat_template=template)
+    assert isinstance(driver.load(str(path), ModelParams(n_ctx=512, n_threads=1)), ModelLoaded)
+    failed = driver.wait_failed(driver.generate("hi"))
+    assert failed.error.error == "ChatTemplateError"
+    assert "\n" not in failed.error.message
+
+
+@pytest.mark.parametrize("vocab", ["bpe", "spm"])
+def test_begin_token_comes_once_whether_the_template_prints_it_or_not(
+    driver: EngineDriver, tmp_path: Path, vocab: str
+) -> None:
+    counts = {}
+    for name, template in (("with", "{{ bos_token }}" + _CHATML), ("without", _CHATML)):
+        path = tmp_path / f"{name}.gguf"
+        write_tiny_model(path, vocab=vocab, chat_template=template, add_bos=True)
+        driver.load(str(path), ModelParams(n_ctx=512, n_threads=1))
+        counts[name] = driver.reply("hi", sampling=_GREEDY).metrics.num_prompt_tokens
+    assert counts["with"] == counts["without"]
+
+
+@pytest.mark.parametrize("length", [1_000, 60_000, 200_000])
+def test_long_run_of_letters_does_not_overflow_the_tokeniser(driver: EngineDriver, tmp_path: Path, length: int) -> None:
+    path = tmp_path / "tiny.gguf"
+    write_tiny_model(path, pre="deepseek-llm", chat_template=_CHATML)
+    driver.load(str(path), ModelParams(n_ctx=262_144, n_threads=1, n_seq_max=1))
+    for text in ("a" * length, "us" * (length // 2)):
+        request_id = driver.generate(text, sampling=SamplingParams(max_tokens=1))
+        driver.wait(lambda e, i=request_id: isinstance(e, (PrefillProgress, Failed)) and e.request_id == i)
+        driver.client.send(Abort(request_id=request_id))
+        driver.wait_finished(request_id)
+
+
+def test_memory_that_cannot_be_trimmed_is_refused_with_a_sentence(driver: EngineDriver, tmp_path: Path) -> None:
+    path = tmp_path / "mamba.gguf"
+    write_tiny_mamba(path)
+    failed = driver.load(str(path), _PARAMS)
+    assert isinstance(failed, Failed)
+    assert failed.error.error == "UnsupportedModel"
+    assert "trimmed" in failed.error.message
+
+
+def test_damaged_file_costs_one_sentence_and_the_next_load_works(
+    driver: EngineDriver, starter_path: Path, tmp_path: Path
+) -> None:
+    torn = tmp_path / "torn.gguf"
+    torn.write_bytes(starter_path.read_bytes()[:3_000_000])
+    for path in (torn, tmp_path):
+        failed = driver.load(str(path), _PARAMS)
+        assert isinstance(failed, Failed)
+        assert failed.error.message and failed.error.hint
+    assert isinstance(driver.load(str(starter_path), _PARAMS), ModelLoaded)
+
+
+def test_context_that_cannot_fit_names_both_numbers(driver: EngineDriver, starter_path: Path) -> None:
+    failed = driver.load(str(starter_path), ModelParams(n_ctx=16_777_216, n_threads=1))
+    assert isinstance(failed, Failed)
+    assert failed.error.error == "OutOfMemory"
+    assert failed.error.message.count("GiB") == 2
+    assert isinstance(driver.load(str(starter_path), _PARAMS), ModelLoaded)
+
+
+@pytest.mark.parametrize(
+    "sampling",
+    [
+        *({"temperature": 0, "top_k": k} for k in (0, 1, 40)),
+        *({"temperature": 0, "top_p": p} for p in (0, 1)),
+        *({"temperature": 0, "min_p": p} for p in (0, 1)),
+        *({"temperature": 0, "seed": seed} for seed in (1, 3)),
+        {"temperature": 1, "top_p": 0, "top_k": 0},
+        {"temperature": 1, "min_p": 1, "top_k": 0},
+        {"temperature": 1, "top_k": 1},
+        {"temperature": 1e-9, "top_k": 0, "top_p": 1, "min_p": 0},
+    ],
+    ids=str,
+)
+def test_settings_that_leave_one_choice_take_the_likeliest_token(
+    greedy: tuple[EngineDriver, str], sampling: dict[str, float]
+) -> None:
+    driver, expected = greedy
+    params = SamplingParams(max_tokens=1, **sampling)  # type: ignore[arg-type]
+    assert driver.reply("Name three primary colours.", sampling=params).text == expected
+
+
+@pytest.fixture(scope="module")
+def greedy(starter_path: Path) -> Iterator[tuple[EngineDriver, str]]:
+    """Return a loaded engine and its likeliest first token; one token, since later ones depend on the step's shape."""
+    driver = EngineDriver(ProcessClient())
+    driver.load(str(starter_path), _PARAMS)
+    question = "Name three primary colours."
+    driver.reply(question, sampling=SamplingParams(temperature=0, max_tokens=1))  # so that all others find it cached
+    yield driver, driver.reply(question, sampling=SamplingParams(temperature=0, max_tokens=1)).text
+    driver.close()
+
+
+def test_random_seed_differs_and_the_reported_one_repeats_the_token(greedy: tuple[EngineDriver, str]) -> None:
+    driver, _ = greedy
+    wild = {"temperature": 5.0, "top_k": 0, "top_p": 1.0, "min_p": 0.0, "max_tokens": 1}
+    replies = [driver.reply("Name three primary colours.", sampling=SamplingParams(**wild)) for _ in range(3)]
+    seeds = [reply.metrics.seed for reply in replies]
+    assert len(set(seeds)) == 3
+    for reply, seed in zip(replies, seeds, strict=True):
+        again = driver.reply("Name three primary colours.", sampling=SamplingParams(**wild, seed=seed))
+        assert again.token_ids == reply.token_ids
+        assert again.metrics.seed == seed
