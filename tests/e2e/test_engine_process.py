@@ -7,6 +7,7 @@ import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import psutil
 import pytest
@@ -211,7 +212,7 @@ def test_long_run_of_letters_does_not_overflow_the_tokeniser(driver: EngineDrive
     driver.load(str(path), ModelParams(n_ctx=262_144, n_threads=1, n_seq_max=1))
     for text in ("a" * length, "us" * (length // 2)):
         request_id = driver.generate(text, sampling=SamplingParams(max_tokens=1))
-        driver.wait(lambda e, i=request_id: isinstance(e, (PrefillProgress, Failed)) and e.request_id == i)
+        driver.wait_type(PrefillProgress, request_id)
         driver.client.send(Abort(request_id=request_id))
         driver.wait_finished(request_id)
 
@@ -260,10 +261,10 @@ def test_context_that_cannot_fit_names_both_numbers(driver: EngineDriver, starte
     ids=str,
 )
 def test_settings_that_leave_one_choice_take_the_likeliest_token(
-    greedy: tuple[EngineDriver, str], sampling: dict[str, float]
+    greedy: tuple[EngineDriver, str], sampling: dict[str, Any]
 ) -> None:
     driver, expected = greedy
-    params = SamplingParams(max_tokens=1, **sampling)  # type: ignore[arg-type]
+    params = SamplingParams(max_tokens=1, **sampling)
     assert driver.reply("Name three primary colours.", sampling=params).text == expected
 
 
@@ -280,7 +281,7 @@ def greedy(starter_path: Path) -> Iterator[tuple[EngineDriver, str]]:
 
 def test_random_seed_differs_and_the_reported_one_repeats_the_token(greedy: tuple[EngineDriver, str]) -> None:
     driver, _ = greedy
-    wild = {"temperature": 5.0, "top_k": 0, "top_p": 1.0, "min_p": 0.0, "max_tokens": 1}
+    wild: dict[str, Any] = {"temperature": 5.0, "top_k": 0, "top_p": 1.0, "min_p": 0.0, "max_tokens": 1}
     replies = [driver.reply("Name three primary colours.", sampling=SamplingParams(**wild)) for _ in range(3)]
     seeds = [reply.metrics.seed for reply in replies]
     assert len(set(seeds)) == 3

@@ -1,0 +1,62 @@
+# What a person types: `make run`, `make test`. The work of installing is in packaging/install.py, which does each stage
+# once for each backend and is the way on systems without make as well.
+
+PYTHON ?= python3
+BACKEND ?= $(if $(filter Darwin-arm64,$(shell uname -s)-$(shell uname -m)),metal,cpu)
+ENVIRONMENT := $(if $(filter cpu,$(BACKEND)),.venv,.venv-$(BACKEND))
+BIN := $(ENVIRONMENT)/bin
+ARGS ?=
+INSTALL := $(PYTHON) packaging/install.py --backend $(BACKEND)
+# The installation's own path is used and no activation: nothing outside this folder is read or changed.
+RUN := $(BIN)/python
+OFFSCREEN := QT_QPA_PLATFORM=offscreen
+CHECKED := app engine models tests benchmarks packaging
+
+.DEFAULT_GOAL := help
+.PHONY: help install run install-test test check soak bench third-party clean clean-all
+
+help:
+	@echo "make run          install what is missing and open Fireside; ARGS=\"chat -m starter\" for a command,"
+	@echo "                  BACKEND=cpu, metal, cuda or vulkan for what it computes on (here: $(BACKEND))"
+	@echo "make test         all tests, window tests included, without a display"
+	@echo "make check        style, types and architecture"
+	@echo "make soak         the long tests with their full counts"
+	@echo "make bench        the engine beside a bare loop on the same library"
+	@echo "make third-party  write THIRD_PARTY.md anew"
+	@echo "make clean        remove what tests and builds left; clean-all removes the environments too"
+
+install:
+	@$(INSTALL)
+
+run: install
+	@$(BIN)/fireside $(ARGS)
+
+install-test:
+	@$(INSTALL) --test
+	@$(RUN) packaging/check_system.py
+
+test: install-test
+	$(OFFSCREEN) $(RUN) -m pytest $(ARGS)
+
+check: install-test
+	$(RUN) -m ruff check $(CHECKED)
+	$(RUN) -m ruff format --check $(CHECKED)
+	$(RUN) -m mypy
+	$(RUN) -m mypy --no-explicit-package-bases packaging/install.py packaging/check_system.py packaging/third_party.py
+	$(OFFSCREEN) $(RUN) -m pytest -q tests/test_architecture.py
+
+soak: install-test
+	$(OFFSCREEN) $(RUN) -m pytest -m soak --timeout=7200 tests/soak $(ARGS)
+
+bench: install-test
+	$(RUN) -m benchmarks.engine $(ARGS)
+
+third-party: install-test
+	$(RUN) packaging/third_party.py
+
+clean:
+	rm -rf build dist *.egg-info .ruff_cache .mypy_cache .pytest_cache .hypothesis
+	find app engine models tests benchmarks packaging -name __pycache__ -type d -prune -exec rm -rf {} +
+
+clean-all: clean
+	rm -rf .venv .venv-metal .venv-cuda .venv-vulkan

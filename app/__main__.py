@@ -1,0 +1,27 @@
+"""`fireside`: where the program begins.
+
+Every engine process that is spawned imports this file again, so it imports nothing heavy: what a command needs is
+imported when it runs, and Qt only when the window opens.
+"""
+
+import multiprocessing
+import sys
+
+
+def main(argv: list[str] | None = None) -> int:
+    """Run the program and return its exit code.
+
+    Args:
+        argv: stands in for the command line.
+    """
+    from app.cli.program import run_program
+    from app.cli.streams import never_fail_to_print, open_standard_streams
+
+    open_standard_streams()
+    multiprocessing.freeze_support()
+    never_fail_to_print()
+    return run_program(sys.argv[1:] if argv is None else argv)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,1 @@
+"""The terminal: one file a command. Needs no Qt and no display."""

@@ -1,0 +1,146 @@
+"""The flags of `fireside chat`, and the settings of model and request that they make."""
+
+import argparse
+import dataclasses
+
+from app.cli.arguments import NotBuilt, number, whole_number, whole_number_or
+from app.errors import UsageError
+from engine import CACHE_TYPES, FlashAttention, ModelParams, SamplingParams, param_infos
+
+_NOT_BUILT_WITH_VALUE = (
+    "--samplers",
+    "--grammar",
+    "--json-schema",
+    "--device",
+    "--experts-on-cpu",
+    "--lora",
+    "--draft",
+    "--draft-max",
+)
+_NOT_BUILT = ("--strict", "--reproducible", "--no-cache", "--save")
+# Flag -> field, where a setting has a flag of its own; all others are reached by --set.
+_SAMPLING_FLAGS = ("temperature", "top_k", "top_p", "min_p", "repeat_penalty", "seed", "max_tokens")
+
+
+def add_chat_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add what `chat` takes."""
+    parser.add_argument("prompt", nargs="?", metavar="PROMPT", help="what to ask; without it, standard input")
+    talking = parser.add_argument_group("talking")
+    talking.add_argument("--system", metavar="TEXT", help="the system prompt")
+    talking.add_argument("--turns", metavar="FILE", help="one user message a line; a blank line starts another chat")
+    talking.add_argument("--stop", metavar="TEXT", action="append", default=[], help="end the reply here; repeatable")
+    talking.add_argument("--json", action="store_true", help="print JSON Lines")
+    _add_sampling(parser.add_argument_group("sampling"))
+    _add_loading(parser.add_argument_group("loading"))
+    for flag in _NOT_BUILT_WITH_VALUE:
+        parser.add_argument(flag, action=NotBuilt, nargs=1, help=argparse.SUPPRESS)
+    for flag in _NOT_BUILT:
+        parser.add_argument(flag, action=NotBuilt, nargs=0, help=argparse.SUPPRESS)
+
+
+def _add_sampling(group: argparse._ArgumentGroup) -> None:
+    infos = param_infos(SamplingParams)
+    for name in _SAMPLING_FLAGS:
+        info = infos[name]
+        group.add_argument(
+            f"--{name.replace('_', '-')}",
+            metavar="N",
+            type=whole_number if info.is_integer else number,
+            help=info.help.replace("%", "%%"),
+        )
+    group.add_argument(
+        "--set", metavar="NAME=VALUE", action="append", default=[], help=f"any of {', '.join(infos)}; repeatable"
+    )
+
+
+def _add_loading(group: argparse._ArgumentGroup) -> None:
+    infos = param_infos(ModelParams)
+    group.add_argument("--ctx", metavar="N", type=whole_number, help=infos["n_ctx"].help)
+    group.add_argument("--threads", metavar="N", type=whole_number, help=infos["n_threads"].help)
+    group.add_argument(
+        "--gpu-layers",
+        metavar="N|auto",
+        type=whole_number_or("auto"),
+        default=argparse.SUPPRESS,
+        help=infos["n_gpu_layers"].help,
+    )
+    group.add_argument("--flash-attn", choices=[choice.value for choice in FlashAttention])
+    for name, what in (("--cache-type-k", "keys"), ("--cache-type-v", "values")):
+        group.add_argument(name, metavar="TYPE", help=f"how {what} are kept: {', '.join(CACHE_TYPES)}")
+
+
+def model_params(options: argparse.Namespace) -> ModelParams:
+    """Return the settings to load a model with.
+
+    Raises:
+        InvalidParams: one is not legal.
+    """
+    given = {
+        "n_ctx": options.ctx,
+        "n_threads": options.threads,
+        "flash_attn": FlashAttention(options.flash_attn) if options.flash_attn else None,
+        "type_k": options.cache_type_k,
+        "type_v": options.cache_type_v,
+    }
+    chosen = {name: value for name, value in given.items() if value is not None}
+    if "gpu_layers" in options:
+        chosen["n_gpu_layers"] = options.gpu_layers
+    return ModelParams(**chosen)
+
+
+def sampling_params(options: argparse.Namespace) -> SamplingParams:
+    """Return the settings of a request.
+
+    Raises:
+        InvalidParams: one is not legal.
+        UsageError: a --set is not of the form NAME=VALUE, or names nothing.
+    """
+    chosen = {name: value for name in _SAMPLING_FLAGS if (value := getattr(options, name)) is not None}
+    for text in options.set:
+        name, value = parse_setting(text)
+        chosen[name] = value
+    return SamplingParams(**chosen, stop=tuple(options.stop))
+
+
+def parse_setting(text: str) -> tuple[str, float | int | None]:
+    """Return name and value of one sampling setting, written NAME=VALUE.
+
+    Raises:
+        UsageError: it is not of that form, or names nothing.
+    """
+    name, equals, value = (part.strip() for part in text.partition("="))
+    infos = param_infos(SamplingParams)
+    key = name.replace("-", "_")
+    if not equals or key not in infos:
+        raise UsageError(
+            f"{text!r} names no setting." if equals else f"{text!r} is not of the form NAME=VALUE.",
+            f"The settings are {', '.join(infos)}.",
+        )
+    info = infos[key]
+    if info.none_label is not None and value.lower() in (info.none_label, "none"):
+        return key, None
+    try:
+        return key, whole_number(value) if info.is_integer else number(value)
+    except argparse.ArgumentTypeError as error:
+        raise UsageError(f"The value of {key} is wrong: {error}.", f"Write it as {key}={info.default or 1}.") from error
+
+
+@dataclasses.dataclass(frozen=True)
+class Conversation:
+    """The user's messages of one chat, in turn."""
+
+    turns: tuple[str, ...]
+
+
+def conversations_of(text: str) -> list[Conversation]:
+    """Return the chats in a file of turns: one message a line, a blank line between chats."""
+    conversations: list[Conversation] = []
+    turns: list[str] = []
+    # Not splitlines(): U+2028 and its like are characters of a message.
+    for line in [*text.replace("\r\n", "\n").split("\n"), ""]:
+        if line.strip():
+            turns.append(line)
+        elif turns:
+            conversations.append(Conversation(tuple(turns)))
+            turns = []
+    return conversations

@@ -1,0 +1,151 @@
+"""`fireside doctor`: what this machine and this installation are, to find out why something does not work."""
+
+import argparse
+import importlib.metadata
+import os
+import platform
+import sys
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from app import __version__
+from app.cli.display import why_no_window
+from app.cli.outcome import ExitCode, print_event, show_error
+from app.cli.session import ChatSession
+from app.paths import Paths
+from engine import EngineDescription, EngineError, ProcessClient
+from models import STARTER_INSTALL, STARTER_LABEL, STARTER_LICENCE, find_starter
+
+_PACKAGES = ("llama-cpp-python", "PySide6-Essentials", "numpy", "msgspec", "prompt_toolkit")
+_GIB = 2**30
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add what this command takes."""
+    parser.add_argument("--json", action="store_true", help="print JSON Lines")
+
+
+def run(options: argparse.Namespace, paths: Paths) -> ExitCode:
+    """Look at everything and print it; an engine that does not start is reported, and then the exit code is 4."""
+    failure: EngineError | None = None
+    engine: EngineDescription | None = None
+    try:
+        with ChatSession(ProcessClient(fake=options.fake_engine)) as session:
+            engine = session.describe_engine()
+    except EngineError as error:
+        failure = error
+    findings = _examine(paths, engine)
+    if options.json:
+        print_event("doctor", **findings, error=failure.message if failure else None)
+    else:
+        _print(findings)
+    if failure is not None:
+        show_error(failure, debug=options.debug)
+        return ExitCode.ENGINE_DIED
+    return ExitCode.DONE
+
+
+def _examine(paths: Paths, engine: EngineDescription | None) -> dict[str, Any]:
+    return {
+        "versions": _versions(engine),
+        "processor": _processor(engine),
+        "memory": _memory(),
+        "devices": msgspec.to_builtins(engine.devices) if engine else [],
+        "features": engine.features if engine else None,
+        "paths": [_path(name, path) for name, path in _places(paths)],
+        "starter": _starter(),
+        "display": _display(),
+    }
+
+
+def _versions(engine: EngineDescription | None) -> dict[str, str | None]:
+    versions: dict[str, str | None] = {"fireside": __version__, "python": platform.python_version()}
+    versions["system"] = platform.platform()
+    for package in _PACKAGES:
+        try:
+            versions[package] = importlib.metadata.version(package)
+        except importlib.metadata.PackageNotFoundError:
+            versions[package] = None
+    versions["llama.cpp"] = engine.library if engine else None
+    return versions
+
+
+def _processor(engine: EngineDescription | None) -> dict[str, int | None]:
+    import psutil
+
+    usable = len(os.sched_getaffinity(0)) if sys.platform == "linux" else os.cpu_count()
+    return {
+        "physical_cores": psutil.cpu_count(logical=False),
+        "logical_cores": os.cpu_count(),
+        "usable_cores": usable,
+        "default_threads": engine.default_threads if engine else None,
+    }
+
+
+def _memory() -> dict[str, int]:
+    import psutil
+
+    memory = psutil.virtual_memory()
+    return {"total_bytes": memory.total, "available_bytes": memory.available}
+
+
+def _places(paths: Paths) -> list[tuple[str, Path]]:
+    return [
+        ("data", paths.data_dir),
+        ("settings", paths.settings_file),
+        ("models", paths.models_dir),
+        ("prompt cache", paths.prompt_cache_dir),
+        ("logs", paths.logs_dir),
+    ]
+
+
+def _path(name: str, path: Path) -> dict[str, Any]:
+    nearest = path
+    while not nearest.exists() and nearest != nearest.parent:
+        nearest = nearest.parent
+    is_writable = os.access(nearest, os.W_OK)
+    return {"name": name, "path": str(path), "exists": path.exists(), "writable": is_writable}
+
+
+def _starter() -> dict[str, str | None]:
+    path = find_starter()
+    return {"path": str(path) if path else None, "name": STARTER_LABEL, "licence": STARTER_LICENCE}
+
+
+def _display() -> dict[str, Any]:
+    reason, hint = why_no_window()
+    return {"available": reason is None, "reason": reason, "hint": hint or None}
+
+
+def _print(findings: dict[str, Any]) -> None:
+    versions, processor, memory = findings["versions"], findings["processor"], findings["memory"]
+    print("Versions")
+    for name, version in versions.items():
+        print(f"  {name:<20} {version or 'not there'}")
+    print("Processor")
+    for name, count in processor.items():
+        print(f"  {name.replace('_', ' '):<20} {'unknown' if count is None else count}")
+    print("Memory")
+    print(f"  {'total':<20} {memory['total_bytes'] / _GIB:.1f} GiB")
+    print(f"  {'available':<20} {memory['available_bytes'] / _GIB:.1f} GiB")
+    print("Devices")
+    for device in findings["devices"]:
+        free = device["free_bytes"]
+        shown = f", {free / _GIB:.1f} GiB free" if free is not None else ""
+        print(f"  {device['name']:<20} {device['description']} ({device['kind']}{shown})")
+    if findings["features"]:
+        print(f"  {'built with':<20} {findings['features']}")
+    print("Places")
+    for place in findings["paths"]:
+        print(f"  {place['name']:<20} {place['path']}{'' if place['writable'] else ' (cannot be written)'}")
+    starter, display = findings["starter"], findings["display"]
+    print("Starter model")
+    where = starter["path"] or f"not installed: {STARTER_INSTALL}"
+    print(f"  {starter['name']}, {starter['licence']}")
+    print(f"  {where}")
+    print("Window")
+    print(f"  {'can be opened' if display['available'] else display['reason']}")
+    if display["hint"]:
+        print(f"  {display['hint']}")

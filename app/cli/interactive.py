@@ -1,0 +1,308 @@
+"""The chat in a terminal: history, several lines, a reply that Ctrl-C stops, and the numbers of each reply."""
+
+import dataclasses
+import os
+import sys
+import uuid
+from collections.abc import Callable
+from typing import Any
+
+from prompt_toolkit import PromptSession
+from prompt_toolkit.formatted_text import FormattedText
+from prompt_toolkit.history import FileHistory, History, InMemoryHistory
+from prompt_toolkit.key_binding import KeyBindings, KeyPressEvent
+
+from app.cli.chat_options import parse_setting
+from app.cli.chat_plan import ChatPlan, remember_model
+from app.cli.outcome import ExitCode, show_error
+from app.cli.session import Answer, ChatSession
+from app.cli.terminal_text import is_blank, safe_text
+from app.errors import AppError
+from app.model_choice import choose_model
+from app.paths import Paths
+from app.settings import SettingsStore
+from engine import (
+    ChatMessage,
+    Delta,
+    EngineError,
+    PrefillProgress,
+    RequestMetrics,
+    Role,
+    SamplingParams,
+    param_infos,
+)
+from models import ModelsError
+
+_HELP = """\
+/help             this list
+/new              begin a new chat
+/system TEXT      change the system prompt and begin a new chat; without TEXT, none
+/set NAME=VALUE   change a sampling setting; without NAME, show all
+/model PATH       load another model, or `starter`; without PATH, load the same again
+/stats            the numbers of the last reply
+/quit             leave (also Ctrl-D)
+
+Enter sends. Alt+Enter, or a backslash at the end of a line, begins a new line.
+Ctrl-C stops a reply; at an empty prompt, twice, it leaves."""
+
+_FAREWELL_HINT = "Press Ctrl-C again, or Ctrl-D, to leave."
+
+
+class InteractiveChat:
+    """One chat after another with one model at a time.
+
+    Args:
+        session: not started yet.
+        plan: what to begin with.
+        read_line: stands in for the prompt, for tests; raises EOFError and KeyboardInterrupt as it does.
+    """
+
+    def __init__(
+        self,
+        session: ChatSession,
+        plan: ChatPlan,
+        paths: Paths,
+        store: SettingsStore,
+        *,
+        read_line: Callable[[], str] | None = None,
+    ) -> None:
+        self._session = session
+        self._plan = plan
+        self._store = store
+        self._read_line = read_line or _Prompt(paths, self._toolbar).read
+        self._history: list[ChatMessage] = []
+        self._last: Answer | None = None
+        self._chat_id = ""
+        self._commands: dict[str, Callable[[str], None]] = {
+            "/help": lambda argument: print(_HELP),
+            "/new": self._new,
+            "/system": self._system,
+            "/set": self._set,
+            "/model": self._model,
+            "/stats": self._stats,
+        }
+
+    def run(self) -> ExitCode:
+        """Chat until the user leaves.
+
+        Raises:
+            EngineError: the first model could not be loaded.
+        """
+        try:
+            self._load()
+        except KeyboardInterrupt:
+            return ExitCode.INTERRUPTED
+        self._new("")
+        print("Type a message, or /help.")
+        num_ctrl_c = 0
+        while True:
+            try:
+                line = self._read_line()
+            except EOFError:
+                return ExitCode.DONE
+            except KeyboardInterrupt:
+                num_ctrl_c += 1
+                if num_ctrl_c > 1:
+                    return ExitCode.DONE
+                print(_FAREWELL_HINT)
+                continue
+            num_ctrl_c = 0
+            if is_blank(line):
+                continue
+            if line.strip() in ("/quit", "/exit"):
+                return ExitCode.DONE
+            self._obey(line)
+
+    def _obey(self, line: str) -> None:
+        """Run a command or ask a question; what fails is shown, and the chat goes on."""
+        try:
+            name, _, argument = line.strip().partition(" ")
+            if name in self._commands:
+                self._commands[name](argument.strip())
+            elif name.startswith("/") and "/" not in name[1:] and "\n" not in line:
+                print(f"There is no command {name}; /help lists them.")
+            else:
+                self._ask(line)
+        except (AppError, ModelsError, EngineError) as error:
+            show_error(error)
+        except KeyboardInterrupt:
+            print()
+
+    # --- commands ---
+
+    def _new(self, argument: str) -> None:
+        self._chat_id = uuid.uuid4().hex
+        self._history = [ChatMessage(Role.SYSTEM, self._plan.system)] if self._plan.system else []
+        if self._last is not None:
+            print("A new chat.")
+        self._last = None
+
+    def _system(self, argument: str) -> None:
+        self._plan = dataclasses.replace(self._plan, system=argument or None)
+        self._last = None
+        self._new("")
+        print("A new chat with this system prompt." if argument else "A new chat without a system prompt.")
+
+    def _set(self, argument: str) -> None:
+        if not argument:
+            for name in param_infos(SamplingParams):
+                print(f"  {name} = {_setting_text(self._plan.sampling, name)}")
+            return
+        name, value = parse_setting(argument)
+        fields = {field: getattr(self._plan.sampling, field) for field in SamplingParams.__struct_fields__}
+        self._plan = dataclasses.replace(self._plan, sampling=SamplingParams(**(fields | {name: value})))
+        print(f"  {name} = {_setting_text(self._plan.sampling, name)}")
+
+    def _model(self, argument: str) -> None:
+        if argument:
+            choice = choose_model(argument.strip("'\""), self._store.load()[0])
+            self._plan = dataclasses.replace(
+                self._plan, path=str(choice.path), label=choice.label, last_model=choice.last_model
+            )
+        self._load()
+
+    def _stats(self, argument: str) -> None:
+        if self._last is None:
+            print("There is no reply yet.")
+            return
+        for name, value in self._last.finished.metrics.as_dict().items():
+            if value is not None:
+                print(f"  {name:<26} {value:.4g}" if isinstance(value, float) else f"  {name:<26} {value}")
+
+    # --- model and replies ---
+
+    def _load(self) -> None:
+        self._session.forget_the_past()
+        label = safe_text(self._plan.label)
+        with self._session.interrupted_by_ctrl_c():
+            for share in self._session.load(self._plan.path, self._plan.params):
+                print(f"\rLoading {label}: {share:4.0%}", end="", flush=True)
+        model = self._session.model
+        assert model is not None
+        print(f"\r\x1b[K{label} is loaded ({model.type_name}, context {model.n_ctx:,}, {model.n_threads} threads).")
+        for notice in model.notices:
+            print(safe_text(notice))
+        remember_model(self._store, self._plan.last_model)
+
+    def _ask(self, text: str) -> None:
+        self._session.forget_the_past()
+        if self._session.model is None:  # the engine died, or a load was given up
+            self._load()
+        question = ChatMessage(Role.USER, text)
+        printed = ""
+        with self._session.interrupted_by_ctrl_c():
+            try:
+                for item in self._session.ask((*self._history, question), self._plan.sampling, chat_id=self._chat_id):
+                    match item:
+                        case PrefillProgress():
+                            self._show_prefill(item)
+                        case Delta():
+                            shown = safe_text(item.text)
+                            # The first text takes the place of what was shown of the prefill.
+                            print(shown if printed else f"\r\x1b[K{shown}", end="", flush=True)
+                            printed += shown
+                        case Answer():
+                            self._last = item
+            finally:
+                print("" if printed else "\r\x1b[K", end="\n" if printed and not printed.endswith("\n") else "")
+        if self._last is None:
+            return
+        # A reply that was stopped is part of the chat: the user has read it.
+        self._history += [question, ChatMessage(Role.ASSISTANT, self._last.finished.text)]
+        print(f"\x1b[2m{summary_of(self._last.finished.metrics)}\x1b[0m", flush=True)
+
+    def _show_prefill(self, progress: PrefillProgress) -> None:
+        if progress.num_done_tokens < progress.num_total_tokens:
+            print(
+                f"\rReading the prompt: {progress.num_done_tokens:,} of {progress.num_total_tokens:,} tokens",
+                end="",
+                flush=True,
+            )
+
+    def _toolbar(self) -> FormattedText:
+        parts = [self._plan.label]
+        if self._session.model is None:
+            parts.append("not loaded")
+        elif self._last is not None:
+            metrics = self._last.finished.metrics
+            used = metrics.num_prompt_tokens + metrics.num_generated_tokens
+            parts.append(f"{used:,} of {self._session.model.n_ctx:,} tokens of context")
+        return FormattedText([("class:bottom-toolbar", " " + "  ·  ".join(parts))])
+
+
+def summary_of(metrics: RequestMetrics) -> str:
+    """Return the numbers of a reply in one line."""
+    parts = [f"{metrics.num_generated_tokens:,} tokens"]
+    if metrics.decode_rate is not None:
+        parts.append(f"{metrics.decode_rate:.1f} tok/s")
+    if metrics.ttft_s is not None:
+        parts.append(f"first token {metrics.ttft_s:.2f} s")
+    parts.append(f"{metrics.num_cached_tokens:,} of {metrics.num_prompt_tokens:,} prompt tokens reused")
+    return "  ·  ".join(parts)
+
+
+def _setting_text(sampling: SamplingParams, name: str) -> str:
+    value = getattr(sampling, name)
+    return param_infos(SamplingParams)[name].none_label or "none" if value is None else f"{value:g}"
+
+
+class _Prompt:
+    """The line editor."""
+
+    def __init__(self, paths: Paths, toolbar: Callable[[], Any]) -> None:
+        self._session: PromptSession[str] = PromptSession(
+            history=_history(paths),
+            multiline=True,  # Enter is bound below; this keeps the line breaks of a pasted text
+            key_bindings=_key_bindings(),
+            bottom_toolbar=toolbar,
+            prompt_continuation="  ",
+        )
+
+    def read(self) -> str:
+        """Return what the user typed."""
+        return self._session.prompt("> ")
+
+
+def _history(paths: Paths) -> History:
+    path = paths.terminal_history_file
+    try:
+        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        os.close(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600))
+        path.chmod(0o600)  # it may have been there with other rights
+    except OSError as error:
+        print(f"fireside: What you type is not remembered: {error.strerror}.", file=sys.stderr)
+        return InMemoryHistory()
+    return FileHistory(str(path))
+
+
+def _key_bindings() -> KeyBindings:
+    bindings = KeyBindings()
+
+    @bindings.add("enter")
+    def _send(event: KeyPressEvent) -> None:
+        buffer = event.current_buffer
+        if buffer.document.text_before_cursor.endswith("\\"):
+            buffer.delete_before_cursor(1)
+            buffer.insert_text("\n")
+        else:
+            buffer.validate_and_handle()
+
+    @bindings.add("escape", "enter")
+    def _break_line(event: KeyPressEvent) -> None:
+        event.current_buffer.insert_text("\n")
+
+    @bindings.add("c-c")
+    def _clear(event: KeyPressEvent) -> None:
+        if event.current_buffer.text:
+            event.current_buffer.reset()
+        else:
+            event.app.exit(exception=KeyboardInterrupt, style="class:aborting")
+
+    @bindings.add("c-d")
+    def _leave(event: KeyPressEvent) -> None:
+        if event.current_buffer.text:
+            event.current_buffer.delete()
+        else:
+            event.app.exit(exception=EOFError, style="class:exiting")
+
+    return bindings

@@ -1,0 +1,230 @@
+"""One engine for a program that waits: starts a client, loads, asks, and yields what comes of it."""
+
+import contextlib
+import dataclasses
+import itertools
+import logging
+import queue
+import signal
+import time
+from collections.abc import Iterator
+from types import FrameType
+from typing import NoReturn
+
+from engine import (
+    Abort,
+    CancelLoad,
+    ChatMessage,
+    Command,
+    Delta,
+    DescribeEngine,
+    EngineClient,
+    EngineDescribed,
+    EngineDescription,
+    EngineDied,
+    Event,
+    Failed,
+    Finished,
+    Generate,
+    LoadCancelled,
+    LoadModel,
+    LoadProgress,
+    LogLine,
+    ModelDescription,
+    ModelLoaded,
+    ModelParams,
+    PrefillProgress,
+    SamplingParams,
+    error_from_info,
+)
+
+_LOG = logging.getLogger(__name__)
+_ENGINE_LOG = logging.getLogger("engine.worker")
+# Where a wait cannot be interrupted by a signal (Windows), Ctrl-C is seen after at most this long.
+_POLL_S = 0.2
+_FINAL = (Finished, Failed, ModelLoaded, LoadCancelled, EngineDescribed)
+
+
+class _Interrupt:
+    """Stands in the queue for a press of Ctrl-C."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Answer:
+    """How a request ended.
+
+    Attributes:
+        client_ttft_s: seconds from the question to the first text, on this process's clock; None without any text.
+    """
+
+    finished: Finished
+    client_ttft_s: float | None
+
+
+class ChatSession:
+    """One engine, used by one thread that waits.
+
+    Args:
+        client: not started yet.
+    """
+
+    def __init__(self, client: EngineClient) -> None:
+        self._client = client
+        self._events: queue.SimpleQueue[Event | _Interrupt] = queue.SimpleQueue()
+        self._numbers = itertools.count(1)
+        self._is_started = False
+        self.model: ModelDescription | None = None
+        self.was_interrupted = False
+
+    def __enter__(self) -> "ChatSession":
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """End the engine."""
+        if self._is_started:
+            self._client.close()
+
+    def interrupt(self) -> None:
+        """Stop what is being waited for; may be called from a signal handler.
+
+        A second one, before the first was answered, raises KeyboardInterrupt in the waiting thread.
+        """
+        self._events.put(_Interrupt())
+
+    def forget_the_past(self) -> None:
+        """Take note of what came while nothing was waited for; a Ctrl-C that came too late stops nothing."""
+        with contextlib.suppress(queue.Empty):
+            while True:
+                self._note(self._events.get_nowait())
+
+    @contextlib.contextmanager
+    def interrupted_by_ctrl_c(self) -> Iterator[None]:
+        """Let Ctrl-C stop the request that runs, instead of the program."""
+
+        def stop(number: int, frame: FrameType | None) -> None:
+            self.interrupt()
+
+        before = signal.signal(signal.SIGINT, stop)
+        try:
+            yield
+        finally:
+            signal.signal(signal.SIGINT, before)
+
+    def load(self, path: str, params: ModelParams) -> Iterator[float]:
+        """Load a model, yielding the share that is done; `model` describes it afterwards.
+
+        Raises:
+            EngineError: it could not be loaded.
+            KeyboardInterrupt: it was given up.
+        """
+        request_id = self._next_id("load")
+        self.model = None
+        self.was_interrupted = False
+        self._send(LoadModel(request_id=request_id, path=path, params=params))
+        for event in self._answers(request_id, CancelLoad(request_id=request_id)):
+            match event:
+                case LoadProgress():
+                    yield event.progress
+                case ModelLoaded():
+                    self.model = event.description
+                case Failed():
+                    self._raise(event)
+                case _:
+                    pass
+        if self.was_interrupted:  # the load may have ended well before it was told
+            raise KeyboardInterrupt
+
+    def ask(
+        self, messages: tuple[ChatMessage, ...], sampling: SamplingParams, *, chat_id: str | None = None
+    ) -> Iterator[PrefillProgress | Delta | Answer]:
+        """Request a reply, yielding what comes of it; the last item is the Answer.
+
+        Raises:
+            EngineError: the request failed.
+        """
+        request_id = self._next_id("ask")
+        begin = time.perf_counter()
+        first_text: float | None = None
+        self.was_interrupted = False
+        self._send(Generate(request_id=request_id, messages=messages, sampling=sampling, chat_id=chat_id))
+        for event in self._answers(request_id, Abort(request_id=request_id)):
+            match event:
+                case Delta():
+                    first_text = first_text or time.perf_counter() - begin
+                    yield event
+                case PrefillProgress():
+                    yield event
+                case Finished():
+                    yield Answer(event, first_text)
+                case Failed():
+                    self._raise(event)
+                case _:
+                    pass
+
+    def describe_engine(self) -> EngineDescription:
+        """Return versions and devices of the engine.
+
+        Raises:
+            EngineError: it did not start.
+        """
+        request_id = self._next_id("describe")
+        self._send(DescribeEngine(request_id=request_id))
+        for event in self._answers(request_id, None):
+            match event:
+                case EngineDescribed():
+                    return event.description
+                case Failed():
+                    self._raise(event)
+                case _:
+                    pass
+        raise KeyboardInterrupt
+
+    def _next_id(self, what: str) -> str:
+        return f"{what}-{next(self._numbers)}"
+
+    def _send(self, command: Command) -> None:
+        if not self._is_started:
+            self._is_started = True
+            self._client.start(self._events.put)
+        self._client.send(command)
+
+    def _answers(self, request_id: str, give_up: Command | None) -> Iterator[Event]:
+        """Yield the events of one request up to its final one."""
+        while True:
+            event = self._next_event()
+            if isinstance(event, _Interrupt):
+                if give_up is None or self.was_interrupted:
+                    raise KeyboardInterrupt
+                self.was_interrupted = True
+                self._client.send(give_up)
+                continue
+            self._note(event)
+            if getattr(event, "request_id", None) == request_id:
+                yield event
+                if isinstance(event, _FINAL):
+                    return
+
+    def _next_event(self) -> Event | _Interrupt:
+        while True:
+            with contextlib.suppress(queue.Empty):
+                return self._events.get(timeout=_POLL_S)
+
+    def _note(self, event: Event | _Interrupt) -> None:
+        match event:
+            case LogLine():
+                _ENGINE_LOG.log(event.level, "%s", event.text)
+            case EngineDied():
+                self.model = None
+                _LOG.error("the engine died (exit code %s): %s", event.exit_code, event.error.message)
+            case _:
+                pass
+
+    def _raise(self, failed: Failed) -> NoReturn:
+        error = error_from_info(failed.error)
+        _LOG.error("request %s failed: %s: %s", failed.request_id, failed.error.error, error.message)
+        if error.details:
+            _LOG.info("%s", error.details)
+        raise error

@@ -1,0 +1,75 @@
+"""Standard input and output as they are found: closed, missing, in another encoding, or cut off by the reader."""
+
+import contextlib
+import io
+import os
+import sys
+from typing import TextIO
+
+
+def open_standard_streams() -> None:
+    """Give descriptors 0, 1 and 2 something to stand for, and sys.stdin, sys.stdout and sys.stderr as well.
+
+    Else the next file that is opened, a log or a database, would get the number that native code prints to.
+    """
+    for descriptor in (0, 1, 2):
+        try:
+            os.fstat(descriptor)
+        except OSError:
+            opened = os.open(os.devnull, os.O_RDWR)
+            if opened != descriptor:
+                os.dup2(opened, descriptor)
+                os.close(opened)
+            os.set_inheritable(descriptor, True)
+    if not hasattr(sys.stdin, "read"):
+        sys.stdin = _stream(0, "r")
+    if not hasattr(sys.stdout, "write"):
+        sys.stdout = _stream(1, "w")
+    if not hasattr(sys.stderr, "write"):
+        sys.stderr = _stream(2, "w")
+
+
+def _stream(descriptor: int, mode: str) -> TextIO:
+    # Not closed with the object: a stream that nobody uses any more must not take the descriptor with it.
+    raw = io.FileIO(descriptor, mode, closefd=False)
+    buffered = io.BufferedReader(raw) if mode == "r" else io.BufferedWriter(raw)
+    return io.TextIOWrapper(buffered, encoding="utf-8", errors="replace", line_buffering=mode == "w")
+
+
+def is_terminal(stream: TextIO) -> bool:
+    """Return whether a person sits at a stream."""
+    try:
+        return stream.isatty()
+    except (OSError, ValueError, AttributeError):
+        return False
+
+
+def never_fail_to_print() -> None:
+    """Let characters that the terminal's encoding lacks become question marks instead of an exception."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="replace")
+
+
+def abandon_output() -> None:
+    """Send what is still to be printed nowhere: the reader has gone, and the interpreter flushes at its end."""
+    with contextlib.suppress(OSError, ValueError):
+        nowhere = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(nowhere, sys.stdout.fileno())
+        os.close(nowhere)
+
+
+def decode_text(data: bytes) -> tuple[str, str | None]:
+    """Return the text in `data`, and a sentence where its encoding had to be guessed."""
+    if data.startswith((b"\xff\xfe", b"\xfe\xff")):
+        return data.decode("utf-16", errors="replace"), None
+    try:
+        return data.decode("utf-8-sig"), None
+    except UnicodeDecodeError:
+        return data.decode("cp1252", errors="replace"), "The text is no valid UTF-8, so it was read as Windows-1252."
+
+
+def read_standard_input() -> tuple[str, str | None]:
+    """Return all of standard input, and a sentence where its encoding had to be guessed."""
+    buffer = getattr(sys.stdin, "buffer", None)
+    return decode_text(buffer.read()) if buffer is not None else (sys.stdin.read(), None)

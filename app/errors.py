@@ -1,0 +1,41 @@
+"""The error tree of the application; every error here can be shown to a person."""
+
+
+class AppError(Exception):
+    """Root of all errors of the application.
+
+    Attributes:
+        message: what happened, one sentence.
+        hint: what to do, one sentence, may be empty.
+        details: evidence, may be empty.
+    """
+
+    def __init__(self, message: str, hint: str = "", details: str = "") -> None:
+        super().__init__(message)
+        self.message = message
+        self.hint = hint
+        self.details = details
+
+
+class UsageError(AppError):
+    """A command was given something it cannot take."""
+
+
+class SettingsError(AppError):
+    """The settings could not be written."""
+
+
+class DataFolderError(AppError):
+    """The folder for the program's data cannot be used."""
+
+
+class ModelFileMissing(AppError):
+    """There is no such model file."""
+
+
+class ModelFileUnreadable(AppError):
+    """The model file is there and cannot be read."""
+
+
+class StarterMissing(AppError):
+    """The starter model is not installed."""

@@ -1,0 +1,220 @@
+"""The user's settings: declared once, kept as TOML, read from whatever is in the file without ever failing the start.
+
+To add one, add a field to Settings: its annotation is what pages, validation and documentation derive from.
+"""
+
+import contextlib
+import dataclasses
+import datetime
+import enum
+import functools
+import logging
+import os
+import tempfile
+import tomllib
+import typing
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Annotated, Any
+
+import tomli_w
+
+from app.errors import SettingsError
+
+SCHEMA_VERSION = 1
+
+_LOG = logging.getLogger(__name__)
+_SCHEMA_KEY = "schema_version"
+_MAX_FILE_BYTES = 1 << 20
+
+
+class Theme(enum.Enum):
+    """How the window is coloured."""
+
+    SYSTEM = "system"
+    LIGHT = "light"
+    DARK = "dark"
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class SettingInfo:
+    """What a person is shown about one setting, and what it may hold.
+
+    Attributes:
+        type: type of the value; an enum is stored by its value.
+        default: None means that the setting may be absent.
+        name: filled in from the field.
+    """
+
+    type: type[Any]
+    label: str
+    help: str
+    name: str = ""
+    default: Any = None
+
+    def from_toml(self, value: Any) -> Any:
+        """Return the value of the setting.
+
+        Raises:
+            ValueError: `value` is not what this setting may hold.
+        """
+        if issubclass(self.type, enum.Enum):
+            return self.type(value)
+        if not isinstance(value, self.type) or (isinstance(value, bool) and self.type is not bool):
+            raise ValueError(f"{self.name} is no {self.type.__name__}")
+        return value
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Settings:
+    """Everything the user chose.
+
+    Attributes:
+        unknown: what the file holds beside, written back unchanged: another version may know it.
+    """
+
+    last_model: Annotated[
+        str | None,
+        SettingInfo(type=str, label="Last model", help="The model used last: `starter` or the path of a file."),
+    ] = None
+    theme: Annotated[
+        Theme,
+        SettingInfo(type=Theme, label="Theme", help="Light, dark, or as the rest of the desktop is."),
+    ] = Theme.SYSTEM
+    unknown: Mapping[str, Any] = dataclasses.field(default_factory=dict, repr=False)
+
+
+@functools.cache
+def setting_infos() -> dict[str, SettingInfo]:
+    """Return the declared settings by name, in the order of declaration."""
+    hints = typing.get_type_hints(Settings, include_extras=True)
+    infos: dict[str, SettingInfo] = {}
+    for field in dataclasses.fields(Settings):
+        for declared in getattr(hints[field.name], "__metadata__", ()):
+            infos[field.name] = dataclasses.replace(declared, name=field.name, default=field.default)
+    return infos
+
+
+class SettingsStore:
+    """The settings file.
+
+    Args:
+        path: of the TOML file; it need not exist.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+
+    def load(self) -> tuple[Settings, str | None]:
+        """Return the settings, and one sentence for the user when the file was damaged and had to be set aside."""
+        try:
+            text = self._read()
+        except FileNotFoundError:
+            return Settings(), None
+        except (OSError, ValueError) as error:
+            return Settings(), self._set_aside(error)
+        try:
+            table = tomllib.loads(text)
+        except (ValueError, RecursionError) as error:
+            return Settings(), self._set_aside(error)
+        settings, faults = _from_table(table)
+        if not faults:
+            return settings, None
+        notice = self._set_aside(ValueError("; ".join(faults)))
+        # What was sound must survive the start after this one.
+        with contextlib.suppress(SettingsError):
+            self.save(settings)
+        return settings, notice
+
+    def save(self, settings: Settings) -> None:
+        """Write the settings so that a reader sees the old file or the new one, whole, even after a power cut.
+
+        Raises:
+            SettingsError: they could not be written; the old file is untouched.
+        """
+        target = Path(os.path.realpath(self._path))  # a link to a file kept elsewhere stays a link
+        try:
+            target.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            _write_atomically(target, tomli_w.dumps(_to_table(settings)).encode())
+        except (OSError, UnicodeEncodeError) as error:
+            raise SettingsError(
+                "The settings could not be saved.", f"Check that {target} can be written.", str(error)
+            ) from error
+
+    def update(self, **changes: Any) -> Settings:
+        """Change some settings in the file, leaving to the others what another window may have written.
+
+        Raises:
+            SettingsError: they could not be written.
+        """
+        settings = dataclasses.replace(self.load()[0], **changes)
+        self.save(settings)
+        return settings
+
+    def _read(self) -> str:
+        if not self._path.exists():
+            raise FileNotFoundError(self._path)
+        if not self._path.is_file():  # opening a pipe would wait for ever
+            raise ValueError("no regular file")
+        with self._path.open("rb") as file:
+            data = file.read(_MAX_FILE_BYTES + 1)
+        if not data.strip() or len(data) > _MAX_FILE_BYTES:
+            raise ValueError("empty or far too large")
+        return data.decode("utf-8-sig")
+
+    def _set_aside(self, reason: Exception) -> str:
+        now = datetime.datetime.now().astimezone()
+        aside = self._path.with_name(f"{self._path.name}.damaged-{now:%Y%m%d-%H%M%S-%f}")
+        _LOG.warning("settings file is damaged: %s", reason)
+        try:
+            self._path.rename(aside)
+        except OSError as error:
+            _LOG.warning("it could not be set aside: %s", error)
+            return f"The settings in {self._path} could not be read, so Fireside uses its defaults for them."
+        return f"The settings were damaged, so Fireside uses defaults; the old file is kept as {aside.name}."
+
+
+def _from_table(table: dict[str, Any]) -> tuple[Settings, list[str]]:
+    infos = setting_infos()
+    values: dict[str, Any] = {}
+    faults: list[str] = []
+    if not isinstance(table.get(_SCHEMA_KEY, SCHEMA_VERSION), int):
+        faults.append(f"{_SCHEMA_KEY} is no number")
+    for name, value in table.items():
+        if name in infos:
+            try:
+                values[name] = infos[name].from_toml(value)
+            except ValueError as error:
+                faults.append(str(error))
+    unknown = {name: value for name, value in table.items() if name not in infos and name != _SCHEMA_KEY}
+    return Settings(**values, unknown=unknown), faults
+
+
+def _to_table(settings: Settings) -> dict[str, Any]:
+    table: dict[str, Any] = {_SCHEMA_KEY: SCHEMA_VERSION}
+    for name, info in setting_infos().items():
+        value = getattr(settings, name)
+        if value != info.default:  # what the user did not choose follows the defaults of later versions
+            table[name] = value.value if isinstance(value, enum.Enum) else value
+    return table | dict(settings.unknown)
+
+
+def _write_atomically(target: Path, data: bytes) -> None:
+    handle, name = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}-")
+    temporary = Path(name)
+    try:
+        with os.fdopen(handle, "wb") as file:
+            file.write(data)
+            file.flush()
+            os.fsync(file.fileno())
+        temporary.replace(target)
+    except BaseException:
+        with contextlib.suppress(OSError):
+            temporary.unlink()
+        raise
+    if os.name == "posix":  # the new name itself must reach the disk
+        folder = os.open(target.parent, os.O_RDONLY)
+        try:
+            os.fsync(folder)
+        finally:
+            os.close(folder)

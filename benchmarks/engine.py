@@ -1,0 +1,213 @@
+"""Fireside's engine beside a bare loop on the same library, in one run: `python -m benchmarks.engine`.
+
+Times are taken on the client's clock, through the worker process and the pipe. Runs of both alternate, so that a
+machine that changes its speed changes both; ratios are medians over the pairs.
+"""
+
+import argparse
+import datetime
+import itertools
+import json
+import os
+import platform
+import queue
+import statistics
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import TypeVar
+
+import psutil
+
+from benchmarks.bare_loop import BareLoop
+from engine import (
+    Abort,
+    ChatMessage,
+    Delta,
+    Event,
+    Failed,
+    Finished,
+    Generate,
+    LoadModel,
+    ModelDescription,
+    ModelLoaded,
+    ModelParams,
+    PrefillProgress,
+    ProcessClient,
+    Rendered,
+    RenderPrompt,
+    Role,
+    SamplingParams,
+)
+from engine.backend_llama.library import library
+from models import find_starter
+
+_PROMPT_TOKENS = 1228
+_REPLY_TOKENS = 128
+_N_CTX = 4096
+_MIB = 1024 * 1024
+_Event = TypeVar("_Event")
+_FILLER = "The quick brown fox jumps over the lazy dog while seven small boats drift slowly past the old harbour wall. "
+
+
+class Client:
+    """A client of the engine that reads the clock at every event."""
+
+    def __init__(self, path: Path, n_threads: int) -> None:
+        self._events: queue.SimpleQueue[tuple[float, Event]] = queue.SimpleQueue()
+        self._ids = itertools.count()
+        self._client = ProcessClient()
+        self._client.start(lambda event: self._events.put((time.perf_counter(), event)))
+        params = ModelParams(n_ctx=_N_CTX, n_threads=n_threads)
+        self._client.send(LoadModel(request_id="load", path=str(path), params=params))
+        self.description: ModelDescription = self._until(ModelLoaded)[1].description
+
+    def render(self, messages: tuple[ChatMessage, ...]) -> str:
+        """Return the prompt text of a chat."""
+        self._client.send(RenderPrompt(request_id=self._new_id(), messages=messages))
+        return self._until(Rendered)[1].text
+
+    def run(self, messages: tuple[ChatMessage, ...], num_tokens: int) -> tuple[float, float, Finished]:
+        """Ask and return seconds to the first text, tokens/s after it, and the reply."""
+        sampling = SamplingParams(temperature=0, max_tokens=num_tokens)
+        began = time.perf_counter()
+        self._client.send(Generate(request_id=self._new_id(), messages=messages, sampling=sampling))
+        first, delta = self._until(Delta)
+        already = delta.num_generated_tokens
+        last, finished = self._until(Finished)
+        return first - began, (finished.metrics.num_generated_tokens - already) / (last - first), finished
+
+    def stop_in_prefill(self, messages: tuple[ChatMessage, ...], after_s: float) -> float:
+        """Ask, stop while the prompt is read, and return seconds from Abort to its answer."""
+        request_id = self._new_id()
+        self._client.send(Generate(request_id=request_id, messages=messages))
+        self._until(PrefillProgress)
+        deadline = time.perf_counter() + after_s
+        while time.perf_counter() < deadline:  # the clock of a sleep is too coarse, and the worker has its own core
+            time.sleep(0.005)
+        began = time.perf_counter()
+        self._client.send(Abort(request_id=request_id))
+        return self._until(Finished)[0] - began
+
+    def close(self) -> None:
+        """End the engine."""
+        self._client.close()
+
+    def _new_id(self) -> str:
+        return f"r{next(self._ids)}"
+
+    def _until(self, event_type: type[_Event]) -> tuple[float, _Event]:
+        while True:
+            at, event = self._events.get(timeout=120)
+            if isinstance(event, Failed):
+                raise RuntimeError(event.error.message)
+            if isinstance(event, event_type):
+                return at, event
+
+
+def _chat(number: int, bare: BareLoop, client: Client) -> tuple[tuple[ChatMessage, ...], list[int]]:
+    """Return a chat of about _PROMPT_TOKENS tokens that shares no beginning with another number's, and its tokens."""
+    system = ChatMessage(Role.SYSTEM, f"{number} is the number of this chat.")
+    text = _FILLER * 60
+    while True:
+        messages = (system, ChatMessage(Role.USER, text))
+        tokens = bare.tokenize(client.render(messages))
+        if len(tokens) <= _PROMPT_TOKENS:
+            return messages, tokens
+        text = text[: -4 * max(1, (len(tokens) - _PROMPT_TOKENS) // 2)]
+
+
+def _window_start_s(repeats: int) -> list[float]:
+    """Return seconds from process start until the window has painted and its event loop is idle."""
+    command = [sys.executable, "-m", "benchmarks.window_start"]
+    environment = {**os.environ, "QT_QPA_PLATFORM": os.environ.get("QT_QPA_PLATFORM", "offscreen")}
+    environment.pop("PYTHONDONTWRITEBYTECODE", None)  # an installed program has its bytecode
+    runs = []
+    for _ in range(repeats + 1):
+        output = subprocess.run(command, check=True, capture_output=True, text=True, env=environment).stdout
+        runs.append(float(output.split()[-1]))
+    return runs[1:]  # the first one writes the bytecode
+
+
+def _spread(values: list[float], unit: str, digits: int) -> str:
+    low, middle, high = min(values), statistics.median(values), max(values)
+    return f"{middle:.{digits}f} {unit} ({low:.{digits}f} to {high:.{digits}f})"
+
+
+def main() -> None:
+    """Measure and print the table."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--model", type=Path, default=None, help="a GGUF file; default: the starter model")
+    parser.add_argument("--repeats", type=int, default=7)
+    parser.add_argument("--threads", type=int, default=len(os.sched_getaffinity(0)))
+    parser.add_argument("--json", action="store_true", help="print one JSON object instead of the table")
+    arguments = parser.parse_args()
+    path = arguments.model or find_starter()
+    if path is None:
+        sys.exit("The starter model is not installed: run `make run` once.")
+
+    bare = BareLoop(library(), str(path), n_ctx=_N_CTX, n_threads=arguments.threads)
+    client = Client(path, arguments.threads)
+    short = (ChatMessage(Role.USER, "Tell me a long story about a lighthouse."),)
+    short_tokens = bare.tokenize(client.render(short))
+    bare.run(short_tokens, 8)
+    client.run(short, 8)
+
+    decode, bare_decode, ttft, bare_prefill, follow_ttft, evaluated, stops = [], [], [], [], [], [], []
+    for number in range(arguments.repeats):
+        bare_decode.append(bare.run(short_tokens, _REPLY_TOKENS).decode_rate)
+        decode.append(client.run(short, _REPLY_TOKENS)[1])
+        messages, tokens = _chat(number, bare, client)
+        bare_prefill.append(bare.run(tokens, 1).prefill_s)
+        cold, _, reply = client.run(messages, 8)
+        assert reply.metrics.num_prompt_tokens == len(tokens), "both read the same prompt"
+        ttft.append(cold)
+        follow = (*messages, ChatMessage(Role.ASSISTANT, reply.text), ChatMessage(Role.USER, "Go on."))
+        warm, _, second = client.run(follow, 8)
+        follow_ttft.append(warm)
+        evaluated.append(second.metrics.num_prompt_tokens - second.metrics.num_cached_tokens)
+        stops.append(client.stop_in_prefill(_chat(1000 + number, bare, client)[0], 0.1 + 0.05 * number))
+
+    description = client.description
+    expected = description.weight_bytes + description.kv_bytes_per_token * description.n_ctx
+    over = (reply.metrics.peak_memory_bytes or 0) - expected
+    client.close()
+    bare.close()
+    decode_ratios = [ours / theirs for ours, theirs in zip(decode, bare_decode, strict=True)]
+    ttft_ratios = [ours / theirs for ours, theirs in zip(ttft, bare_prefill, strict=True)]
+    windows = _window_start_s(max(3, arguments.repeats // 2))
+    rows = [
+        ("decode, through worker and client", _spread(decode, "tok/s", 1), ""),
+        ("decode, bare loop", _spread(bare_decode, "tok/s", 1), ""),
+        ("decode, ratio to the bare loop", _spread(decode_ratios, "", 3), ">= 0.97"),
+        (f"cold TTFT, {len(tokens):,} tokens", _spread(ttft, "s", 3), ""),
+        ("prefill of the same tokens, bare loop", _spread(bare_prefill, "s", 3), ""),
+        ("cold TTFT, ratio to the bare prefill", _spread(ttft_ratios, "", 3), "<= 1.05"),
+        ("follow-up TTFT", _spread(follow_ttft, "s", 3), ""),
+        ("follow-up, tokens evaluated", _spread([float(n) for n in evaluated], "", 0), "only the new ones"),
+        ("stop during prefill, answered in", _spread([1000 * s for s in stops], "ms", 0), "<= 150 ms"),
+        ("worker memory beyond weights and KV cache", f"{over / _MIB:.0f} MiB", "<= 100 MB"),
+        ("window usable after process start", _spread(windows, "s", 2), "<= 0.7 s"),
+    ]
+    machine = (
+        f"{_processor()}, {psutil.cpu_count()} processors, {arguments.threads} threads, {platform.system()}; "
+        f"{path.stem}; {datetime.date.today().isoformat()}; load average {os.getloadavg()[0]:.1f}"
+    )
+    if arguments.json:
+        print(json.dumps({"machine": machine, "rows": rows}))
+        return
+    print(machine + "\n\n| measure | median (minimum to maximum) | target |\n|---|---|---|")
+    for row in rows:
+        print("| " + " | ".join(row) + " |")
+
+
+def _processor() -> str:
+    for line in Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines():
+        if line.startswith("model name"):
+            return line.partition(":")[2].strip()
+    return platform.processor() or platform.machine()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,38 @@
+"""Fireside's knowledge of model files: what a file is and where models are found. Knows neither engine nor app."""
+
+from models.errors import (
+    CorruptGGUF,
+    GGUFError,
+    MissingParts,
+    ModelsError,
+    NotAChatModel,
+    NotGGUF,
+    TruncatedGGUF,
+    UnsupportedGGUF,
+)
+from models.gguf_info import GGUFInfo, check_is_chat_model, missing_parts, read_gguf_info
+from models.hyperparameters import Hyperparameters
+from models.model_kinds import ModelKind
+from models.sources.starter import STARTER_INSTALL, STARTER_LABEL, STARTER_LICENCE, STARTER_NAME, find_starter
+
+__all__ = [
+    "STARTER_INSTALL",
+    "STARTER_LABEL",
+    "STARTER_LICENCE",
+    "STARTER_NAME",
+    "CorruptGGUF",
+    "GGUFError",
+    "GGUFInfo",
+    "Hyperparameters",
+    "MissingParts",
+    "ModelKind",
+    "ModelsError",
+    "NotAChatModel",
+    "NotGGUF",
+    "TruncatedGGUF",
+    "UnsupportedGGUF",
+    "check_is_chat_model",
+    "find_starter",
+    "missing_parts",
+    "read_gguf_info",
+]

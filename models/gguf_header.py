@@ -1,0 +1,379 @@
+"""The layout of a GGUF header: reads keys, values and tensor entries of an untrusted file, never tensor data.
+
+Every number in the file is checked against the file's size before it is used, array payloads are stepped over, and
+what is kept has a fixed budget, so that time and memory stay small whatever the file claims.
+Format: https://github.com/ggml-org/ggml/blob/master/docs/gguf.md
+"""
+
+import dataclasses
+import enum
+import struct
+from typing import BinaryIO, NoReturn
+
+from models.errors import CorruptGGUF, TruncatedGGUF, UnsupportedGGUF
+from models.quant_types import BLOCK_SIZES, TensorType
+
+MAGIC = b"GGUF"
+MAX_KEYS = 65_536
+MAX_TENSORS = 100_000
+MAX_KEY_BYTES = 65_535  # by the format
+MAX_NAME_BYTES = 63  # ggml holds 64 with the final NUL
+MAX_DIMENSIONS = 4
+MAX_ARRAY_STRINGS = 4_000_000  # five times the largest vocabulary with its merges
+MAX_KEPT_BYTES = 16 * 2**20
+MAX_KEPT_STRING_BYTES = 1024
+MAX_KEPT_ARRAY_ELEMENTS = 512  # per-layer values; llama.cpp has no more layers
+DEFAULT_ALIGNMENT = 32
+
+_CHUNK_BYTES = 1 << 20
+_ENTRY_OVERHEAD_BYTES = 128  # what Python holds beside the bytes of a key or a name
+_MIN_KEY_ENTRY_BYTES = 8 + 1 + 4 + 1
+_MIN_TENSOR_ENTRY_BYTES = 8 + 1 + 4 + 4 + 8
+_REMOVED_TYPES = frozenset({4, 5, 31, 32, 33, 36, 37, 38})
+_KNOWN_TYPES = frozenset(int(known) for known in TensorType)
+_U64 = struct.Struct("<Q")
+
+
+class ValueType(enum.IntEnum):
+    """Id of a value type in a GGUF header."""
+
+    UINT8 = 0
+    INT8 = 1
+    UINT16 = 2
+    INT16 = 3
+    UINT32 = 4
+    INT32 = 5
+    FLOAT32 = 6
+    BOOL = 7
+    STRING = 8
+    ARRAY = 9
+    UINT64 = 10
+    INT64 = 11
+    FLOAT64 = 12
+
+
+_SCALARS: dict[ValueType, struct.Struct] = {
+    ValueType.UINT8: struct.Struct("<B"),
+    ValueType.INT8: struct.Struct("<b"),
+    ValueType.UINT16: struct.Struct("<H"),
+    ValueType.INT16: struct.Struct("<h"),
+    ValueType.UINT32: struct.Struct("<I"),
+    ValueType.INT32: struct.Struct("<i"),
+    ValueType.FLOAT32: struct.Struct("<f"),
+    ValueType.BOOL: struct.Struct("<?"),
+    ValueType.UINT64: struct.Struct("<Q"),
+    ValueType.INT64: struct.Struct("<q"),
+    ValueType.FLOAT64: struct.Struct("<d"),
+}
+
+
+@dataclasses.dataclass(frozen=True)
+class ArrayValue:
+    """An array in the header.
+
+    Attributes:
+        payload: its bytes where it is numeric and short, else None.
+    """
+
+    element_type: ValueType
+    num_elements: int
+    payload: bytes | None
+
+    def numbers(self) -> tuple[float | int | bool, ...] | None:
+        """Return the elements, or None where they were not kept."""
+        if self.payload is None:
+            return None
+        return tuple(item[0] for item in _SCALARS[self.element_type].iter_unpack(self.payload))
+
+
+Value = str | float | int | bool | ArrayValue
+
+
+@dataclasses.dataclass(frozen=True)
+class Header:
+    """What a header holds; strings are cut to MAX_KEPT_STRING_BYTES."""
+
+    version: int
+    values: dict[str, Value]
+    num_tensors: int
+    num_parameters: int
+    tensor_bytes: int
+
+
+class HeaderReader:
+    """Reads one header, front to back.
+
+    Args:
+        file: positioned at its start.
+        file_bytes: its size.
+        name: how messages call the file.
+    """
+
+    def __init__(self, file: BinaryIO, file_bytes: int, name: str) -> None:
+        self._file = file
+        self._file_bytes = file_bytes
+        self._name = name
+        self._buffer = b""
+        self._base = 0  # where the buffer begins in the file
+        self._at = 0  # next byte, as an index into the buffer
+        self._kept_bytes = 0
+        self._num_array_strings = 0
+
+    def read(self) -> Header:
+        """Return the header of a file whose magic was found right.
+
+        Raises:
+            GGUFError: the header, or the tensor data it promises, is not sound.
+        """
+        version = self._version()
+        num_tensors = self._count("tensors", MAX_TENSORS, 0)
+        num_keys = self._count("keys", MAX_KEYS, 0)
+        needed = num_keys * _MIN_KEY_ENTRY_BYTES + num_tensors * _MIN_TENSOR_ENTRY_BYTES
+        if needed > self._remaining():
+            self._truncated(f"it lists {num_keys:,} keys and {num_tensors:,} tensors")
+        values: dict[str, Value] = {}
+        for index in range(num_keys):
+            self._read_key(index, values)
+        alignment = self._alignment(values)
+        num_parameters, tensor_bytes = self._read_tensors(num_tensors, alignment)
+        return Header(version, values, num_tensors, num_parameters, tensor_bytes)
+
+    # --- faults ---
+
+    def _corrupt(self, what: str) -> NoReturn:
+        raise CorruptGGUF(f"{self._name} is damaged: {what}.", "Download or copy the file again.")
+
+    def _truncated(self, what: str) -> NoReturn:
+        raise TruncatedGGUF(
+            f"{self._name} is cut off: {what}, but the file ends at byte {self._file_bytes:,}.",
+            "Download or copy the file again, and let it finish.",
+        )
+
+    def _unsupported(self, what: str, hint: str) -> NoReturn:
+        raise UnsupportedGGUF(f"{self._name} {what}.", hint)
+
+    # --- bytes ---
+
+    def _position(self) -> int:
+        return self._base + self._at
+
+    def _remaining(self) -> int:
+        return self._file_bytes - self._position()
+
+    def _take(self, num_bytes: int, what: str) -> bytes:
+        if num_bytes > self._remaining():
+            self._truncated(f"{what} at byte {self._position():,} needs {num_bytes:,} bytes")
+        if self._at + num_bytes > len(self._buffer):
+            self._refill(num_bytes, what)
+        taken = self._buffer[self._at : self._at + num_bytes]
+        self._at += num_bytes
+        return taken
+
+    def _refill(self, num_bytes: int, what: str) -> None:
+        position = self._position()
+        self._file.seek(position)
+        self._buffer = self._file.read(max(_CHUNK_BYTES, num_bytes))
+        self._base, self._at = position, 0
+        if len(self._buffer) < num_bytes:  # the file has become shorter since its size was asked
+            self._truncated(f"{what} at byte {position:,} needs {num_bytes:,} bytes")
+
+    def _skip(self, num_bytes: int, what: str) -> None:
+        if num_bytes > self._remaining():
+            self._truncated(f"{what} at byte {self._position():,} needs {num_bytes:,} bytes")
+        self._at += num_bytes
+        if self._at > len(self._buffer):
+            self._base, self._at, self._buffer = self._position(), 0, b""
+
+    def _number(self, value_type: ValueType, what: str) -> float | int | bool:
+        layout = _SCALARS[value_type]
+        number: float | int | bool = layout.unpack(self._take(layout.size, what))[0]
+        return number
+
+    def _whole(self, value_type: ValueType, what: str) -> int:
+        return int(self._number(value_type, what))
+
+    def _length(self, limit: int, what: str) -> int:
+        length = self._whole(ValueType.UINT64, f"the length of {what}")
+        if length > limit:
+            self._corrupt(f"{what} at byte {self._position() - 8:,} claims to be {length:,} bytes long")
+        return length
+
+    def _keep(self, num_bytes: int) -> None:
+        self._kept_bytes += num_bytes + _ENTRY_OVERHEAD_BYTES
+        if self._kept_bytes > MAX_KEPT_BYTES:
+            self._corrupt("its header holds more text than that of any model")
+
+    # --- header ---
+
+    def _version(self) -> int:
+        self._take(len(MAGIC), "the first word")
+        version = self._whole(ValueType.UINT32, "the version")
+        if version and version & 0xFFFF == 0:
+            self._unsupported(
+                "is written in the byte order of another kind of machine (big-endian)",
+                "Get a little-endian file of the same model.",
+            )
+        if version in (0, 1):
+            self._unsupported(
+                f"is of GGUF version {version}, which is too old to be read", "Get a newer file of the same model."
+            )
+        if version > 3:
+            self._unsupported(
+                f"is of GGUF version {version}, newer than this program knows (3)", "Update Fireside and try again."
+            )
+        return version
+
+    def _count(self, what: str, limit: int, minimum: int) -> int:
+        count = self._whole(ValueType.INT64, f"the number of {what}")
+        if not minimum <= count <= limit:
+            self._corrupt(f"it claims to hold {count:,} {what}, which is impossible")
+        return count
+
+    def _read_key(self, index: int, values: dict[str, Value]) -> None:
+        what = f"key {index + 1}"
+        length = self._length(MAX_KEY_BYTES, what)
+        if length == 0:
+            self._corrupt(f"{what} is empty")
+        raw = self._take(length, what)
+        self._keep(length)
+        key = raw.decode("utf-8", errors="backslashreplace")
+        if key in values:
+            self._corrupt(f"the key {_shown(key)} is there twice")
+        values[key] = self._value(self._value_type(key), key)
+
+    def _value_type(self, key: str) -> ValueType:
+        number = self._whole(ValueType.UINT32, f"the type of {_shown(key)}")
+        try:
+            return ValueType(number)
+        except ValueError:
+            self._corrupt(f"the key {_shown(key)} has the value type {number}, which does not exist")
+
+    def _value(self, value_type: ValueType, key: str) -> Value:
+        if value_type is ValueType.STRING:
+            return self._string(key)
+        if value_type is ValueType.ARRAY:
+            return self._array(key)
+        return self._number(value_type, f"the value of {_shown(key)}")
+
+    def _string(self, key: str) -> str:
+        what = f"the value of {_shown(key)}"
+        length = self._length(max(self._file_bytes, 2**31), what)
+        kept = self._take(min(length, MAX_KEPT_STRING_BYTES), what)
+        self._skip(length - len(kept), what)
+        self._keep(len(kept))
+        return kept.decode("utf-8", errors="replace")
+
+    def _array(self, key: str) -> ArrayValue:
+        what = f"the array {_shown(key)}"
+        element_type = self._value_type(key)
+        if element_type is ValueType.ARRAY:
+            self._corrupt(f"{what} is an array of arrays")
+        count = self._whole(ValueType.UINT64, f"the length of {what}")
+        element_bytes = 8 if element_type is ValueType.STRING else _SCALARS[element_type].size
+        if count * element_bytes > self._remaining():
+            if count > 2**32:
+                self._corrupt(f"{what} claims to have {count:,} elements")
+            self._truncated(f"{what} has {count:,} elements")
+        if element_type is ValueType.STRING:
+            self._skip_strings(count, what)
+            return ArrayValue(element_type, count, None)
+        if count > MAX_KEPT_ARRAY_ELEMENTS:
+            self._skip(count * element_bytes, what)
+            return ArrayValue(element_type, count, None)
+        payload = self._take(count * element_bytes, what)
+        self._keep(len(payload))
+        return ArrayValue(element_type, count, payload)
+
+    def _skip_strings(self, count: int, what: str) -> None:
+        self._num_array_strings += count
+        if self._num_array_strings > MAX_ARRAY_STRINGS:
+            self._corrupt(f"{what} claims to have {count:,} texts, more than any vocabulary")
+        left = count
+        while left:
+            if self._at + 8 > len(self._buffer):
+                # Asking for eight bytes reads a whole chunk where there is one.
+                self._take(8, what)
+                self._at -= 8
+            buffer, at, last = self._buffer, self._at, len(self._buffer) - 8
+            while left and at <= last:
+                at += 8 + _U64.unpack_from(buffer, at)[0]
+                left -= 1
+            self._skip(at - self._at, what)
+
+    def _alignment(self, values: dict[str, Value]) -> int:
+        alignment = values.get("general.alignment", DEFAULT_ALIGNMENT)
+        is_whole = isinstance(alignment, int) and not isinstance(alignment, bool)
+        if not is_whole or alignment <= 0 or alignment & (alignment - 1) or alignment > 2**31:  # type: ignore[operator]
+            self._corrupt(f"its alignment is {alignment!r}, which is no power of two")
+        return int(alignment)  # type: ignore[arg-type]
+
+    # --- tensors ---
+
+    def _read_tensors(self, count: int, alignment: int) -> tuple[int, int]:
+        names: set[bytes] = set()
+        num_parameters = tensor_bytes = end = expected_offset = 0
+        last_name = ""
+        for index in range(count):
+            what, num_elements, num_bytes, offset = self._read_tensor(index, names)
+            if offset != expected_offset:
+                self._corrupt(f"{what} begins at offset {offset:,} instead of {expected_offset:,}")
+            end = offset + num_bytes
+            expected_offset = _aligned(end, alignment)
+            num_parameters += num_elements
+            tensor_bytes += num_bytes
+            last_name = what
+        if count:
+            data_end = _aligned(self._position(), alignment) + end
+            if data_end > self._file_bytes:
+                self._truncated(f"{last_name} ends at byte {data_end:,}")
+        return num_parameters, tensor_bytes
+
+    def _read_tensor(self, index: int, names: set[bytes]) -> tuple[str, int, int, int]:
+        what = f"the name of tensor {index + 1}"
+        raw = self._take(self._length(MAX_NAME_BYTES, what), what)
+        what = f"tensor {_shown(raw.decode('utf-8', errors='backslashreplace'))}"
+        if raw in names:
+            self._corrupt(f"{what} is there twice")
+        names.add(raw)
+        self._keep(len(raw))
+        num_dimensions = self._whole(ValueType.UINT32, what)
+        if num_dimensions > MAX_DIMENSIONS:
+            self._corrupt(f"{what} has {num_dimensions:,} dimensions, {MAX_DIMENSIONS} is the most")
+        shape = [self._whole(ValueType.INT64, what) for _ in range(num_dimensions)] or [1]
+        num_elements = 1
+        for size in shape:
+            num_elements *= size
+            if size <= 0 or num_elements >= 2**63:
+                self._corrupt(f"{what} has the impossible shape {shape}")
+        block = BLOCK_SIZES[self._tensor_type(what)]
+        if shape[0] % block.num_elements:
+            self._corrupt(f"{what} has rows of {shape[0]:,}, no multiple of {block.num_elements}")
+        offset = self._whole(ValueType.UINT64, what)
+        return what, num_elements, num_elements // block.num_elements * block.num_bytes, offset
+
+    def _tensor_type(self, what: str) -> TensorType:
+        number = self._whole(ValueType.UINT32, what)
+        if number not in _KNOWN_TYPES:
+            self._refuse_type(number, what)
+        return TensorType(number)
+
+    def _refuse_type(self, number: int, what: str) -> NoReturn:
+        if number > 255:
+            self._corrupt(f"{what} has the type {number:,}, which does not exist")
+        if number in _REMOVED_TYPES:
+            self._unsupported(
+                f"is quantised in a way that was removed from the format ({what} has type {number})",
+                "Get a newer file of the same model.",
+            )
+        self._unsupported(
+            f"holds a kind of numbers this program does not know ({what} has type {number})", "Update Fireside."
+        )
+
+
+def _aligned(position: int, alignment: int) -> int:
+    return (position + alignment - 1) // alignment * alignment
+
+
+def _shown(text: str) -> str:
+    """Return text from the file in a form that is short and harmless on a terminal."""
+    return repr(text if len(text) <= 80 else text[:77] + "...")

@@ -1,0 +1,192 @@
+"""What a GGUF file is, from its header alone: metadata of an untrusted file as a frozen GGUFInfo, never tensors."""
+
+import dataclasses
+import os
+import re
+import stat
+from pathlib import Path
+
+from models.errors import CorruptGGUF, MissingParts, NotAChatModel, NotGGUF, TruncatedGGUF, UnsupportedGGUF
+from models.foreign_files import HEAD_BYTES, recognise
+from models.gguf_header import MAGIC, ArrayValue, Header, HeaderReader, Value
+from models.hyperparameters import Hyperparameters, read_hyperparameters
+from models.model_kinds import RUNNABLE_KINDS, WHY_NO_CHAT, ModelKind, kind_of
+from models.quant_types import FILE_TYPE_NAMES
+
+_MIN_HEADER_BYTES = 24
+_TEXT_CHARACTERS = 200
+_NAMED_PARTS = 4
+
+
+@dataclasses.dataclass(frozen=True)
+class GGUFInfo:
+    """A GGUF file as its header describes it.
+
+    Attributes:
+        architecture: llama.cpp's name, empty in kinds that need none.
+        name: the model's own name, empty where it has none.
+        type_name: how it is quantised, for example "Q4_1"; empty where the header does not tell.
+        licence: as the header gives it, for example "apache-2.0"; may be empty.
+        hyperparameters: None in kinds that are not run on their own.
+        weight_bytes: bytes of all tensors of this file.
+        split_no, split_count: 0-based number of this file in a split model; 0 and 1 for a model in one file.
+    """
+
+    path: Path
+    file_bytes: int
+    version: int
+    kind: ModelKind
+    architecture: str
+    name: str
+    type_name: str
+    licence: str
+    has_chat_template: bool
+    num_tensors: int
+    num_parameters: int
+    weight_bytes: int
+    hyperparameters: Hyperparameters | None
+    split_no: int = 0
+    split_count: int = 1
+
+    @property
+    def n_ctx_train(self) -> int:
+        """Tokens the model was trained to hold at once, 0 where that does not apply."""
+        return self.hyperparameters.n_ctx_train if self.hyperparameters else 0
+
+    @property
+    def block_count(self) -> int:
+        """Number of layers, 0 where that does not apply."""
+        return self.hyperparameters.block_count if self.hyperparameters else 0
+
+
+def read_gguf_info(path: Path) -> GGUFInfo:
+    """Return what the file at `path` is.
+
+    Raises:
+        GGUFError: it is no sound GGUF file.
+        OSError: it cannot be read.
+    """
+    name = _printable(path.name)
+    if not stat.S_ISREG(path.stat().st_mode):  # a pipe would block, a device has no size
+        if path.is_dir():
+            raise IsADirectoryError(f"{path} is a folder")
+        raise NotGGUF(f"{name} is not a regular file.", "Choose a file that ends in .gguf.")
+    with path.open("rb", buffering=0) as file:
+        file_bytes = os.fstat(file.fileno()).st_size
+        head = file.read(HEAD_BYTES)
+        _check_magic(head, file_bytes, name)
+        header = HeaderReader(file, file_bytes, name).read()
+    return _describe(path, file_bytes, header, name)
+
+
+def check_is_chat_model(info: GGUFInfo) -> None:
+    """Raise unless the file can be loaded for a chat.
+
+    Raises:
+        NotAChatModel: it is of another kind; the message says which, the hint what it belongs to.
+        MissingParts: it is split, and parts are not beside it.
+    """
+    name = _printable(info.path.name)
+    if info.kind in WHY_NO_CHAT:
+        what, hint = WHY_NO_CHAT[info.kind]
+        raise NotAChatModel(f"{name} is {what}, not a model to chat with.", hint)
+    if info.split_no > 0:
+        raise NotAChatModel(
+            f"{name} is part {info.split_no + 1} of {info.split_count} of a split model.",
+            f"Open its first part, {_printable(_part_path(info, 0).name)}.",
+        )
+    missing = missing_parts(info)
+    if missing:
+        names = ", ".join(_printable(part.name) for part in missing[:_NAMED_PARTS])
+        more = f" and {len(missing) - _NAMED_PARTS} more" if len(missing) > _NAMED_PARTS else ""
+        raise MissingParts(
+            f"{name} is split into {info.split_count} files and these are missing: {names}{more}.",
+            "Put all parts into one folder under their own names.",
+        )
+
+
+def missing_parts(info: GGUFInfo) -> tuple[Path, ...]:
+    """Return the parts of a split model that are not beside the file `info` describes.
+
+    llama.cpp finds the parts by the names it gives them, so in a renamed file all are missing.
+    """
+    if info.split_count == 1:
+        return ()
+    return tuple(part for number in range(info.split_count) if not (part := _part_path(info, number)).exists())
+
+
+def _check_magic(head: bytes, file_bytes: int, name: str) -> None:
+    again = "Download or copy the file again, and let it finish."
+    if not head:
+        raise TruncatedGGUF(f"{name} is empty.", again)
+    if head.startswith(b"FUGG"):
+        raise UnsupportedGGUF(
+            f"{name} is written in the byte order of another kind of machine (big-endian).",
+            "Get a little-endian file of the same model.",
+        )
+    if not head.startswith(MAGIC):
+        if MAGIC.startswith(head):
+            raise TruncatedGGUF(f"{name} is cut off: it is only {file_bytes} bytes long.", again)
+        foreign = recognise(head, file_bytes)
+        raise NotGGUF(f"{name} is {foreign.what}.", foreign.hint)
+    if file_bytes < _MIN_HEADER_BYTES:
+        raise TruncatedGGUF(f"{name} is cut off: it is only {file_bytes} bytes long.", again)
+
+
+def _describe(path: Path, file_bytes: int, header: Header, name: str) -> GGUFInfo:
+    values = header.values
+    split_no, split_count = _split(values, name)
+    architecture = _text(values, "general.architecture")
+    kind = ModelKind.SPLIT_PART if split_no else kind_of(header, architecture, split_count)
+    if not architecture and kind in RUNNABLE_KINDS:
+        raise CorruptGGUF(
+            f"{name} does not say which architecture its model has.", "Get another file of the same model."
+        )
+    return GGUFInfo(
+        path=path,
+        file_bytes=file_bytes,
+        version=header.version,
+        kind=kind,
+        architecture=architecture,
+        name=_text(values, "general.name"),
+        type_name=_type_name(values),
+        licence=_text(values, "general.license"),
+        has_chat_template=bool(_text(values, "tokenizer.chat_template")),
+        num_tensors=header.num_tensors,
+        num_parameters=header.num_parameters,
+        weight_bytes=header.tensor_bytes,
+        hyperparameters=read_hyperparameters(values, architecture, name) if kind in RUNNABLE_KINDS else None,
+        split_no=split_no,
+        split_count=split_count,
+    )
+
+
+def _split(values: dict[str, Value], name: str) -> tuple[int, int]:
+    number, count = values.get("split.no", 0), values.get("split.count", 1)
+    if not isinstance(number, int) or not isinstance(count, int) or not (count <= 1 or 0 <= number < count <= 99_999):
+        raise CorruptGGUF(f"{name} is damaged: it is part {number!r} of {count!r}.", "Download or copy the file again.")
+    return (int(number), int(count)) if count > 1 else (0, 1)
+
+
+def _part_path(info: GGUFInfo, number: int) -> Path:
+    match = re.fullmatch(r"(.*)-(\d{5})-of-(\d{5})\.gguf", info.path.name, re.DOTALL)
+    is_named = match is not None and int(match[2]) == info.split_no + 1 and int(match[3]) == info.split_count
+    prefix = match[1] if match and is_named else info.path.stem
+    return info.path.with_name(f"{prefix}-{number + 1:05d}-of-{info.split_count:05d}.gguf")
+
+
+def _type_name(values: dict[str, Value]) -> str:
+    value = values.get("general.file_type")
+    return FILE_TYPE_NAMES.get(value, "") if isinstance(value, int) else ""
+
+
+def _text(values: dict[str, Value], key: str) -> str:
+    value = values.get(key, "")
+    if isinstance(value, ArrayValue) or not isinstance(value, str):
+        return ""
+    return _printable(value[:_TEXT_CHARACTERS]).strip()
+
+
+def _printable(text: str) -> str:
+    """Return text of unknown origin without characters that could steer a terminal or hide others."""
+    return "".join(c if c.isprintable() else "\ufffd" for c in text)
