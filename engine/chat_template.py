@@ -12,13 +12,26 @@ import msgspec
 from engine.backend import Vocabulary
 from engine.errors import ChatTemplateError
 from engine.messages import ChatMessage
-from engine.template_child import RenderJob, RenderResult, run_child
 
 _RENDER_LIMIT_S = 1.0
 _START_LIMIT_S = 20.0
 _HINT = "Choose another model file: this one's chat template cannot be used."
 # Private-use characters that stand for a control token's text while a template runs.
 _MARK_CANDIDATES = range(0xE000, 0xF8FF)
+
+
+class RenderJob(msgspec.Struct):
+    """What the template child is asked."""
+
+    template: str
+    variables: dict[str, Any]
+
+
+class RenderResult(msgspec.Struct):
+    """What it answers: `text`, or else `error`, one line."""
+
+    text: str | None = None
+    error: str | None = None
 
 
 class RenderedPrompt(NamedTuple):
@@ -87,7 +100,7 @@ class TemplateRenderer:
         if self._process is None:
             context = multiprocessing.get_context("spawn")
             self._connection, theirs = context.Pipe(duplex=True)
-            self._process = context.Process(target=run_child, args=(theirs,), name="fireside-template", daemon=True)
+            self._process = context.Process(target=_run_child, args=(theirs,), name="fireside-template", daemon=True)
             self._process.start()
             theirs.close()
             self._is_ready = False
@@ -131,6 +144,12 @@ class TemplateRenderer:
         if not self._connection.poll(limit_s):
             raise TimeoutError
         return self._connection.recv_bytes()
+
+
+def _run_child(connection: Connection) -> None:
+    from engine.template_child import run_child  # in the child: the worker has no use for the template language
+
+    run_child(connection)
 
 
 def _unused_characters(*texts: str) -> tuple[str, str]:

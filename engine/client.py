@@ -45,7 +45,7 @@ class InprocClient:
 
     def start(self, on_event: OnEvent) -> None:
         """See EngineClient."""
-        from engine.worker import WorkerLoop  # the worker half is only loaded where it runs
+        from engine.worker_loop import WorkerLoop  # the worker half is only loaded where it runs
 
         lock = threading.Lock()
 

@@ -35,10 +35,11 @@ class Engine:
         self._ledger = ChatLedger(self._cache.common)
         self._is_admission_due = False
         self._events: list[Event] = []
-        self._abort_lock = threading.Lock()  # guards the three below: Abort arrives on another thread
+        self._abort_lock = threading.Lock()  # guards the four below: Abort arrives on another thread
         self._open: set[str] = set()
         self._abort_wanted: set[str] = set()
         self._in_step: frozenset[str] = frozenset()
+        self._is_step_long = False
 
     @property
     def has_work(self) -> bool:
@@ -60,13 +61,13 @@ class Engine:
     def request_abort(self, request_id: str) -> None:
         """Stop a request; safe from any thread, ignored when it has ended.
 
-        A step of this request alone is broken off and keeps its finished micro-batches; a step shared with others
-        goes on, since breaking it would lose their rows too.
+        A step of this request alone is broken off and keeps its finished micro-batches. A step shared with others
+        goes on, since breaking it loses their rows too; unless it is a long one: then they are computed again.
         """
         with self._abort_lock:
             if request_id in self._open:
                 self._abort_wanted.add(request_id)
-            if self._in_step == {request_id}:
+            if self._in_step == {request_id} or (self._is_step_long and request_id in self._in_step):
                 self.backend.raise_abort()
 
     def step(self) -> list[Event]:
@@ -123,7 +124,10 @@ class Engine:
                 return
             self._scheduler.waiting.popleft()
             self._scheduler.running.append(sequence)
-            self._resume(sequence) if sequence.snapshot else self._begin(sequence)
+            try:
+                self._resume(sequence) if sequence.snapshot else self._begin(sequence)
+            except EngineError as error:
+                self._fail(sequence, error)
 
     def _begin(self, sequence: Sequence) -> None:
         prompt = sequence.prompt
@@ -187,6 +191,7 @@ class Engine:
                 return False
             self.backend.clear_abort()
             self._in_step = ids
+            self._is_step_long = self._scheduler.is_long(planned)
         for item in planned:
             item.sequence.begin_prefill()
         return True
@@ -256,6 +261,8 @@ class Engine:
 
     def _fail(self, sequence: Sequence, error: EngineError) -> None:
         self._end(sequence)
+        if (delta := sequence.last_delta()) is not None:
+            self._events.append(delta)
         self._events.append(Failed(request_id=sequence.request_id, error=error.info()))
 
     def _end(self, sequence: Sequence) -> None:

@@ -71,9 +71,16 @@ class Scheduler:
             planned.append(_planned(sequence, chunk, wants_logits=len(chunk) == len(unread)))
         return planned
 
+    def is_long(self, planned: list[PlannedPart]) -> bool:
+        """Whether a step is expected to take longer than the budget."""
+        num_prefill = _num_prefill(planned)
+        if self._prefill_s_per_token is None:
+            return num_prefill > _FIRST_CHUNK_TOKENS
+        return num_prefill * self._prefill_s_per_token > 1.5 * _STEP_BUDGET_S
+
     def note_step(self, planned: list[PlannedPart], duration_s: float) -> None:
         """Learn the prefill rate from a finished step."""
-        num_prefill = sum(len(part.tokens) for _, part in planned if len(part.tokens) > 1)
+        num_prefill = _num_prefill(planned)
         if num_prefill >= _RATE_MIN_TOKENS:
             measured = duration_s / num_prefill
             known = self._prefill_s_per_token
@@ -88,6 +95,10 @@ class Scheduler:
             return min(_FIRST_CHUNK_TOKENS, self._n_ubatch)
         fitting = int(_STEP_BUDGET_S / self._prefill_s_per_token)
         return min(max(fitting, _MIN_CHUNK_TOKENS), self._n_ubatch)
+
+
+def _num_prefill(planned: list[PlannedPart]) -> int:
+    return sum(len(part.tokens) for _, part in planned if len(part.tokens) > 1)
 
 
 def _planned(sequence: Sequence, tokens: list[int], *, wants_logits: bool) -> PlannedPart:

@@ -103,6 +103,10 @@ class Sequence:
             return None
         return self._delta()
 
+    def last_delta(self) -> Delta | None:
+        """Return the text that was not sent yet, whatever the time; None when there is none."""
+        return self._delta() if self._unsent else None
+
     def finish(self, reason: FinishReason, peak_memory_bytes: int | None) -> list[Delta | Finished]:
         """Return the last Delta, if text is left, and Finished."""
         if self._stop.matched is None:
@@ -117,7 +121,8 @@ class Sequence:
             metrics=self.metrics(peak_memory_bytes),
             stop_string=self._stop.matched,
         )
-        return [self._delta(), finished] if self._unsent else [finished]
+        delta = self.last_delta()
+        return [finished] if delta is None else [delta, finished]
 
     def progress(self) -> PrefillProgress:
         """Return how much of the prompt is in the cache."""

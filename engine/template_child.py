@@ -1,7 +1,4 @@
-"""The process in which chat templates run: limited memory, killed when late; a template is a stranger's program.
-
-Imports nothing of the engine, so that it starts fast.
-"""
+"""The process in which chat templates run: limited memory, killed when late; a template is a stranger's program."""
 
 import contextlib
 import datetime
@@ -17,22 +14,10 @@ import jinja2.parser
 import jinja2.sandbox
 import msgspec
 
+from engine.chat_template import RenderJob, RenderResult
+
 _MEMORY_BYTES = 512 * 1024 * 1024
 _MAX_TEMPLATES = 8
-
-
-class RenderJob(msgspec.Struct):
-    """What the child is asked."""
-
-    template: str
-    variables: dict[str, Any]
-
-
-class RenderResult(msgspec.Struct):
-    """What it answers: `text`, or else `error`, one line."""
-
-    text: str | None = None
-    error: str | None = None
 
 
 class _GenerationTag(jinja2.ext.Extension):

@@ -174,6 +174,9 @@ def _new_backend(library: Any, model: Any, path: str, params: ModelParams) -> Ll
     except ModelLoadError:
         library.llama_free(context)
         raise
+    n_ctx_made = library.llama_n_ctx(context)
+    if params.n_ctx and n_ctx_made != params.n_ctx:
+        notices = (*notices, f"The context is {n_ctx_made:,} tokens: its size is a multiple of {_MIN_CTX}.")
     gpus = native.gpu_names()
     num_layers = library.llama_model_n_layer(model) + 1  # the output counts as one
     asked = num_layers if params.n_gpu_layers is None else params.n_gpu_layers
@@ -184,7 +187,7 @@ def _new_backend(library: Any, model: Any, path: str, params: ModelParams) -> Ll
         type_name=_text_of(library.llama_model_desc, model),
         n_params=library.llama_model_n_params(model),
         weight_bytes=library.llama_model_size(model),
-        n_ctx=library.llama_n_ctx(context),
+        n_ctx=n_ctx_made,
         n_ctx_requested=params.n_ctx,
         n_ctx_train=library.llama_model_n_ctx_train(model),
         n_vocab=len(vocabulary.pieces),

@@ -6,6 +6,7 @@ from typing import Any
 from engine.backend_llama.library import library
 
 _ATTR_UNKNOWN, _ATTR_CONTROL, _ATTR_USER_DEFINED = 1 << 0, 1 << 3, 1 << 4
+_ATTR_SPECIAL = _ATTR_UNKNOWN | _ATTR_CONTROL | _ATTR_USER_DEFINED
 _MARKER_BEGINNINGS = ("<|", "<｜")
 _SPM = 1  # the vocabulary type that may put a space in front of text
 
@@ -21,17 +22,17 @@ class LlamaVocabulary:
         self._library = library()
         self._vocab = self._library.llama_model_get_vocab(model)
         size = self._library.llama_vocab_n_tokens(self._vocab)
-        self.pieces = [self._piece(token) for token in range(size)]
-        attributes = [self._library.llama_vocab_get_attr(self._vocab, token) for token in range(size)]
-        is_end = self._library.llama_vocab_is_eog
-        self.control_ids = frozenset(
-            token for token, attribute in enumerate(attributes) if attribute & (_ATTR_CONTROL | _ATTR_UNKNOWN)
-        )
-        self.end_ids = frozenset(token for token in range(size) if is_end(self._vocab, token))
+        self.pieces = self._read_pieces(size)
+        get_attribute = self._library.llama_vocab_get_attr
+        attributes = {token: get_attribute(self._vocab, token) for token in range(size)}
+        special = {token: value for token, value in attributes.items() if value & _ATTR_SPECIAL}
+        self.control_ids = frozenset(t for t, value in special.items() if not value & _ATTR_USER_DEFINED)
+        bos, eos = self._library.llama_vocab_bos(self._vocab), self._library.llama_vocab_eos(self._vocab)
+        candidates = {*special, eos, self._library.llama_vocab_eot(self._vocab)}
+        self.end_ids = frozenset(t for t in candidates if t >= 0 and self._library.llama_vocab_is_eog(self._vocab, t))
         template = self._library.llama_model_chat_template(model, None)
         self.chat_template = template.decode("utf-8", "replace") if template else None
-        self.special_texts = self._special_texts(attributes)
-        bos, eos = self._library.llama_vocab_bos(self._vocab), self._library.llama_vocab_eos(self._vocab)
+        self.special_texts = self._special_texts(special)
         self.bos_id = bos if 0 <= bos < size else None
         self.bos_text = self._text(bos)
         self.eos_text = self._text(eos)
@@ -50,14 +51,19 @@ class LlamaVocabulary:
             count = self._library.llama_tokenize(self._vocab, data, len(data), tokens, capacity, False, parse_special)
         return tokens[: max(count, 0)]
 
-    def _piece(self, token: int) -> bytes:
-        size = 64
-        while True:
-            buffer = ctypes.create_string_buffer(size)
-            length = self._library.llama_token_to_piece(self._vocab, token, buffer, size, 0, True)
-            if length >= 0:
-                return buffer.raw[:length]
-            size = -length
+    def _read_pieces(self, size: int) -> list[bytes]:
+        capacity = 256
+        buffer = ctypes.create_string_buffer(capacity)
+        to_piece, vocab = self._library.llama_token_to_piece, self._vocab
+        pieces = []
+        for token in range(size):
+            length = to_piece(vocab, token, buffer, capacity, 0, True)
+            if length < 0:
+                capacity = -length
+                buffer = ctypes.create_string_buffer(capacity)
+                length = to_piece(vocab, token, buffer, capacity, 0, True)
+            pieces.append(ctypes.string_at(buffer, length))
+        return pieces
 
     def _text(self, token: int) -> str:
         return self.pieces[token].decode("utf-8", "replace") if 0 <= token < len(self.pieces) else ""
@@ -66,17 +72,19 @@ class LlamaVocabulary:
         tokens = self.tokenize("a", parse_special=False)
         return bool(tokens) and self.pieces[tokens[0]].startswith(b" ")
 
-    def _special_texts(self, attributes: list[int]) -> tuple[str, ...]:
+    def _special_texts(self, special: dict[int, int]) -> tuple[str, ...]:
         """Return the texts that could forge a turn: all control tokens, and of the user-defined ones the markers.
 
         The other user-defined tokens are ordinary text (runs of spaces or line breaks, tags of HTML), which has to
         be tokenised as the model learned it.
+
+        Args:
+            special: attributes by token.
         """
         texts = set()
-        for token, attribute in enumerate(attributes):
-            if attribute & (_ATTR_CONTROL | _ATTR_UNKNOWN | _ATTR_USER_DEFINED):
-                text = self._text(token)
-                is_marker = text.startswith(_MARKER_BEGINNINGS) or text in (self.chat_template or "")
-                if text.strip() and (is_marker or not attribute & _ATTR_USER_DEFINED):
-                    texts.add(text)
+        for token, attribute in special.items():
+            text = self._text(token)
+            is_marker = text.startswith(_MARKER_BEGINNINGS) or text in (self.chat_template or "")
+            if text.strip() and (is_marker or not attribute & _ATTR_USER_DEFINED):
+                texts.add(text)
         return tuple(sorted(texts, key=len, reverse=True))

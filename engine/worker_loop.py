@@ -1,0 +1,327 @@
+"""The worker's loop: drains what has come, steps the engine, emits what it brought; knows no pipe and no process."""
+
+import contextlib
+import importlib.metadata
+import logging
+import os
+import queue
+import threading
+import time
+from collections.abc import Callable
+from typing import NamedTuple, assert_never
+
+import msgspec
+
+from engine.backend import Loader
+from engine.core import Engine
+from engine.errors import EngineError, EngineUnavailable, InternalError
+from engine.messages import (
+    PROTOCOL_VERSION,
+    Abort,
+    CancelLoad,
+    Command,
+    Counted,
+    CountTokens,
+    DescribeEngine,
+    EngineDescribed,
+    Event,
+    Failed,
+    Generate,
+    Hello,
+    LoadCancelled,
+    LoadModel,
+    LoadProgress,
+    ModelLoaded,
+    ModelUnloaded,
+    Rendered,
+    RenderPrompt,
+    Shutdown,
+    UnloadModel,
+)
+from engine.peak_memory import peak_memory_bytes, reset_peak_memory
+from engine.sampling import seed_of
+from engine.sequence import Prompt
+from engine.tokenizing import PromptEncoder, TokenizerThread
+
+_LOG = logging.getLogger(__name__)
+_PROGRESS_INTERVAL_S = 0.05
+
+Emit = Callable[[Event], None]
+
+
+class _Encoded(NamedTuple):
+    """A prompt, or the reason why there is none, on its way from the tokeniser thread to the loop."""
+
+    request_id: str
+    prompt: Prompt | None
+    error: EngineError | None
+
+
+class WorkerLoop:
+    """One engine and what feeds it.
+
+    Args:
+        emit: takes events, from any thread.
+        fake: use the backend without weights.
+    """
+
+    def __init__(self, emit: Emit, *, fake: bool) -> None:
+        self._emit = emit
+        self._fake = fake
+        self._inbox: queue.SimpleQueue[tuple[float, Command | _Encoded]] = queue.SimpleQueue()
+        self._tokenizer = TokenizerThread()
+        self._loader: Loader | None = None
+        self._engine: Engine | None = None
+        self._encoder: PromptEncoder | None = None
+        self._is_ending = False
+        self._at_tokenizer: set[str] = set()
+        self._lock = threading.Lock()  # guards the engine and the three below: Abort arrives on another thread
+        self._pending: set[str] = set()  # requests that are not in the engine yet
+        self._aborted: set[str] = set()
+        self._cancelled_loads: set[str] = set()
+
+    def submit(self, command: Command) -> None:
+        """Take a command from any thread; what must not wait for a step or a load acts at once."""
+        with self._lock:
+            if isinstance(command, Generate):
+                self._pending.add(command.request_id)
+            elif isinstance(command, Abort):
+                self._abort(command.request_id)
+                return
+            elif isinstance(command, CancelLoad):
+                self._cancelled_loads.add(command.request_id)
+            elif isinstance(command, Shutdown):
+                self._is_ending = True
+                if self._engine is not None:
+                    self._engine.backend.raise_abort()
+        self._inbox.put((time.perf_counter(), command))
+
+    def run(self) -> None:
+        """Work until Shutdown."""
+        self._emit(Hello(protocol_version=PROTOCOL_VERSION, pid=os.getpid(), engine_version=_version()))
+        try:
+            while not self._is_ending:
+                self._drain()
+                if self._engine is not None and self._engine.has_work and not self._is_ending:
+                    self._send_all(self._engine.step())
+        finally:
+            self._unload(EngineUnavailable("The engine was shut down.", "Load the model again."))
+            self._tokenizer.close()
+
+    # --- inbox ---
+
+    def _abort(self, request_id: str) -> None:
+        if request_id in self._pending:
+            self._aborted.add(request_id)
+        elif self._engine is not None:
+            self._engine.request_abort(request_id)
+
+    def _drain(self) -> None:
+        """Handle what has come; wait for something when there is nothing to compute."""
+        is_idle = self._engine is None or not self._engine.has_work
+        with contextlib.suppress(queue.Empty):
+            while not self._is_ending:
+                received_at, item = self._inbox.get(block=is_idle)
+                if isinstance(item, _Encoded):
+                    self._add(item)
+                else:
+                    self._handle(item, received_at)
+                is_idle = False
+
+    def _handle(self, command: Command, received_at: float) -> None:
+        match command:
+            case LoadModel():
+                self._load(command)
+            case CancelLoad():
+                with self._lock:
+                    self._cancelled_loads.discard(command.request_id)
+            case UnloadModel():
+                self._unload(EngineUnavailable("The model was unloaded.", "Load a model."))
+                self._emit(ModelUnloaded())
+            case Generate():
+                self._generate(command, received_at)
+            case CountTokens():
+                self._count(command)
+            case RenderPrompt():
+                self._render(command)
+            case DescribeEngine():
+                self._describe(command)
+            case Abort() | Shutdown():
+                pass  # acted on in submit()
+            case _:
+                assert_never(command)
+
+    # --- models ---
+
+    def _get_loader(self) -> Loader:
+        if self._loader is None:
+            self._loader = _new_loader(fake=self._fake)
+        return self._loader
+
+    def _load(self, command: LoadModel) -> None:
+        self._unload(EngineUnavailable("Another model was loaded.", "Send the message again."))
+        self._tokenizer.submit(self._tokenizer.renderer.warm_up)
+        reset_peak_memory()
+        began, shown_at = time.perf_counter(), 0.0
+
+        def on_progress(share: float) -> bool:
+            nonlocal shown_at
+            now = time.perf_counter()
+            if now - shown_at >= _PROGRESS_INTERVAL_S:
+                shown_at = now
+                self._emit(LoadProgress(request_id=command.request_id, progress=share))
+            return not (self._is_ending or command.request_id in self._cancelled_loads)
+
+        try:
+            backend = self._get_loader().load(command.path, command.params, on_progress)
+        except EngineError as error:
+            self._emit(Failed(request_id=command.request_id, error=error.info()))
+            return
+        if backend is None:
+            self._emit(LoadCancelled(request_id=command.request_id))
+            return
+        encoder = PromptEncoder(backend.vocabulary, self._tokenizer.renderer, n_ctx=backend.description.n_ctx)
+        notices: list[str] = []
+        self._tokenizer.submit(lambda: notices.extend(encoder.try_out()))
+        self._tokenizer.finish_jobs()
+        self._encoder = encoder
+        with self._lock:
+            self._engine = Engine(backend, peak_memory=peak_memory_bytes)
+        description = msgspec.structs.replace(
+            backend.description, notices=(*backend.description.notices, *notices), load_s=time.perf_counter() - began
+        )
+        self._emit(ModelLoaded(request_id=command.request_id, description=description))
+
+    def _unload(self, error: EngineError) -> None:
+        with self._lock:
+            engine, self._engine = self._engine, None
+        self._encoder = None
+        if engine is None:
+            return
+        for request_id in sorted(self._at_tokenizer):
+            self._add(_Encoded(request_id, None, error))
+        self._send_all(engine.fail_all(error))
+        # The tokeniser may be reading the vocabulary: the model goes when its last job is done.
+        self._tokenizer.finish_jobs()
+        engine.close()
+
+    # --- requests ---
+
+    def _generate(self, command: Generate, received_at: float) -> None:
+        encoder = self._encoder
+        request_id = command.request_id
+        if encoder is None:
+            self._add(_Encoded(request_id, None, _no_model()))
+            return
+
+        def encode_prompt() -> None:
+            prompt, failure = None, None
+            try:
+                tokens, num_system_tokens = encoder.encode(command.messages)
+                prompt = Prompt(
+                    request_id=request_id,
+                    tokens=tokens,
+                    sampling=command.sampling,
+                    seed=seed_of(command.sampling),
+                    received_at=received_at,
+                    chat_id=command.chat_id,
+                    num_system_tokens=num_system_tokens,
+                )
+            except Exception as error:
+                failure = _shown(error)
+            self._inbox.put((received_at, _Encoded(request_id, prompt, failure)))
+
+        self._at_tokenizer.add(request_id)
+        self._tokenizer.submit(encode_prompt)
+
+    def _add(self, item: _Encoded) -> None:
+        request_id, engine = item.request_id, self._engine
+        if item.prompt is not None and request_id not in self._at_tokenizer:
+            return  # it failed when its model was unloaded
+        self._at_tokenizer.discard(request_id)
+        if item.prompt is None or engine is None:
+            self._emit(Failed(request_id=request_id, error=(item.error or _no_model()).info()))
+        else:
+            self._send_all(engine.add(item.prompt))
+        with self._lock:
+            self._pending.discard(request_id)
+            was_aborted = request_id in self._aborted
+            self._aborted.discard(request_id)
+        if was_aborted and engine is not None:
+            engine.request_abort(request_id)
+
+    def _count(self, command: CountTokens) -> None:
+        encoder = self._encoder
+        self._answer(
+            command.request_id,
+            lambda: Counted(
+                request_id=command.request_id, num_tokens=len(_needed(encoder).encode(command.messages)[0])
+            ),
+        )
+
+    def _render(self, command: RenderPrompt) -> None:
+        encoder = self._encoder
+        self._answer(
+            command.request_id,
+            lambda: Rendered(request_id=command.request_id, text=_needed(encoder).render(command.messages).text),
+        )
+
+    def _describe(self, command: DescribeEngine) -> None:
+        try:
+            description = self._get_loader().describe()
+        except EngineError as error:
+            self._emit(Failed(request_id=command.request_id, error=error.info()))
+            return
+        self._emit(EngineDescribed(request_id=command.request_id, description=description))
+
+    def _answer(self, request_id: str, compute: Callable[[], Event]) -> None:
+        """Compute an event on the tokeniser thread and send it, or the failure."""
+
+        def job() -> None:
+            try:
+                event = compute()
+            except Exception as error:
+                event = Failed(request_id=request_id, error=_shown(error).info())
+            self._emit(event)
+
+        self._tokenizer.submit(job)
+
+    def _send_all(self, events: list[Event]) -> None:
+        for event in events:
+            self._emit(event)
+
+
+def _new_loader(*, fake: bool) -> Loader:
+    """Import the backend on first use: llama.cpp takes a while, and a fake one must not need it."""
+    if fake:
+        from engine.backend_fake import FakeLoader
+
+        return FakeLoader()
+    from engine.backend_llama import LlamaLoader
+
+    return LlamaLoader()
+
+
+def _version() -> str:
+    try:
+        return importlib.metadata.version("fireside-chat")
+    except importlib.metadata.PackageNotFoundError:
+        return "not installed"
+
+
+def _no_model() -> EngineError:
+    return EngineUnavailable("No model is loaded.", "Load a model first.")
+
+
+def _needed(encoder: PromptEncoder | None) -> PromptEncoder:
+    if encoder is None:
+        raise _no_model()
+    return encoder
+
+
+def _shown(error: Exception) -> EngineError:
+    """Return the error to send: one made to be shown as it is, anything else as the bug it is."""
+    if isinstance(error, EngineError):
+        return error
+    _LOG.error("a request failed by a fault of the program", exc_info=error)
+    return InternalError("The engine met a fault of its own.", "Please report it.", repr(error))
