@@ -1,5 +1,6 @@
 """The one log file of this program: rotating, UTF-8, and silent about its own troubles."""
 
+import contextlib
 import faulthandler
 import logging
 import logging.handlers
@@ -54,4 +55,5 @@ def stop_log(handler: logging.Handler | None) -> None:
     """Close the log file."""
     if handler is not None:
         logging.getLogger().removeHandler(handler)
-        handler.close()
+        with contextlib.suppress(OSError):  # a full disk says so again when the file is closed
+            handler.close()

@@ -18,7 +18,7 @@ from multiprocessing.context import SpawnProcess
 
 from engine.client import OnEvent
 from engine.errors import EngineDied as EngineDiedError
-from engine.errors import EngineError, EngineStartFailed, EngineUnavailable, ProtocolMismatch
+from engine.errors import EngineError, EngineStartFailed, EngineUnavailable, InvalidParams, ProtocolMismatch
 from engine.messages import (
     PROTOCOL_VERSION,
     Command,
@@ -61,7 +61,7 @@ class ProcessClient:
     def __init__(self, *, fake: bool = False) -> None:
         self._fake = fake
         self._on_event: OnEvent = lambda event: None
-        self._outbox: queue.SimpleQueue[Command | None] = queue.SimpleQueue()
+        self._outbox: queue.SimpleQueue[tuple[Command, bytes] | None] = queue.SimpleQueue()
         self._lock = threading.RLock()  # open requests, worker, and the order of events
         self._open: set[str] = set()
         self._worker: _Worker | None = None
@@ -82,13 +82,21 @@ class ProcessClient:
         atexit.register(self.close)
 
     def send(self, command: Command) -> None:
-        """See EngineClient."""
+        """See EngineClient.
+
+        Raises:
+            InvalidParams: the command holds text that is no Unicode, such as a path with stray bytes.
+        """
+        try:
+            data = encode(command)
+        except UnicodeEncodeError as error:
+            raise InvalidParams("A name holds bytes that are no text.", "Rename the file.", str(error)) from error
         if isinstance(command, _ASKING):
             with self._lock:
                 if command.request_id in self._open:
                     raise ValueError(f"request id {command.request_id!r} is in use")
                 self._open.add(command.request_id)
-        self._outbox.put(command)
+        self._outbox.put((command, data))
 
     def close(self, timeout_s: float = 2.0) -> None:
         """See EngineClient."""
@@ -98,7 +106,7 @@ class ProcessClient:
                 return
             self._closing = True
             worker = self._worker
-        self._outbox.put(Shutdown())
+        self._outbox.put((Shutdown(), encode(Shutdown())))
         self._outbox.put(None)
         if worker is not None:
             worker.end(timeout_s)
@@ -112,7 +120,8 @@ class ProcessClient:
 
     def _send_all(self) -> None:
         self._start_worker()
-        while (command := self._outbox.get()) is not None:
+        while (item := self._outbox.get()) is not None:
+            command, data = item
             if self._worker is None and isinstance(command, LoadModel) and not self._closing:
                 self._start_worker()
             worker = self._worker
@@ -121,7 +130,7 @@ class ProcessClient:
                 continue
             # A broken pipe is the reader's to report: it knows the exit code, and fails what is open.
             with contextlib.suppress(OSError):
-                worker.connection.send_bytes(encode(command))
+                worker.connection.send_bytes(data)
 
     def _start_worker(self) -> None:
         try:

@@ -16,7 +16,7 @@ import msgspec
 
 from engine.chat_template import RenderJob, RenderResult
 
-_MEMORY_BYTES = 512 * 1024 * 1024
+_MEMORY_BYTES = 256 * 1024 * 1024
 _MAX_TEMPLATES = 8
 
 

@@ -40,13 +40,18 @@ class ParamInfo:
         if value is None and self.none_label is not None:
             return
         kind = "a whole number" if self.is_integer else "a number"
-        expected = f"{kind} from {self.minimum:g} to {self.maximum:g}"
+        span = f"{_number(self.minimum)} to {_number(self.maximum)}"
+        expected = f"{kind} from {span}"
         hint = f"Give {self.name} {expected}."
         is_number = isinstance(value, int if self.is_integer else (int, float)) and not isinstance(value, bool)
-        if not is_number or not math.isfinite(typing.cast(float, value)):
+        if not is_number or (isinstance(value, float) and not math.isfinite(value)):
             raise InvalidParams(f"{self.name} must be {expected}, not {value!r}.", hint)
         if not self.minimum <= typing.cast(float, value) <= self.maximum:
-            raise InvalidParams(f"{self.name} is {value}, outside {self.minimum:g} to {self.maximum:g}.", hint)
+            raise InvalidParams(f"{self.name} is {value}, outside {span}.", hint)
+
+
+def _number(value: float) -> str:
+    return f"{int(value):,}" if value == int(value) else f"{value:g}"
 
 
 @functools.cache

@@ -1,6 +1,5 @@
 """Which model is meant, and that a wrong one is named before anything is loaded."""
 
-import os
 from pathlib import Path
 
 import pytest
@@ -69,13 +68,6 @@ def test_path_that_cannot_be_read_is_named(
     with pytest.raises(error, match=word) as caught:
         choose_model(name, Settings())
     assert caught.value.hint
-
-
-@pytest.mark.skipif(os.name != "posix" or os.geteuid() == 0, reason="needs a user without all rights")
-def test_file_without_permission_is_named(tiny: Path) -> None:
-    tiny.chmod(0)
-    with pytest.raises(ModelFileUnreadable, match="may not open"):
-        choose_model(str(tiny), Settings())
 
 
 def test_permission_is_the_reason_when_the_system_says_so(tiny: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -2,6 +2,8 @@
 
 import dataclasses
 import os
+import subprocess
+import sys
 import tomllib
 from collections.abc import Callable
 from pathlib import Path
@@ -215,3 +217,26 @@ def test_reader_sees_the_old_or_the_new_file_whole(store: SettingsStore, monkeyp
     monkeypatch.setattr(app.settings.os, "fsync", look)
     store.save(Settings(theme=Theme.LIGHT))
     assert [settings.theme for settings in seen] == [Theme.DARK, Theme.LIGHT][: len(seen)]
+
+
+_SAVE_FOR_EVER = """
+import itertools, pathlib, sys
+from app.settings import Settings, SettingsStore
+store = SettingsStore(pathlib.Path(sys.argv[1]))
+for number in itertools.count():
+    store.save(Settings(last_model="x" * (number % 50_000)))
+    print(number, flush=True)
+"""
+
+
+@pytest.mark.parametrize("num_saves", [1, 20, 150])
+def test_kill_in_the_middle_of_saving_leaves_a_whole_file(store: SettingsStore, path: Path, num_saves: int) -> None:
+    line = [sys.executable, "-c", _SAVE_FOR_EVER, str(path)]
+    with subprocess.Popen(line, cwd=Path(app.__file__).parents[1], stdout=subprocess.PIPE) as writer:
+        assert writer.stdout is not None
+        for _ in range(num_saves):
+            writer.stdout.readline()
+        writer.kill()
+    settings, notice = store.load()
+    assert notice is None
+    assert set(settings.last_model or "x") == {"x"}

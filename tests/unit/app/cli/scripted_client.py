@@ -1,0 +1,191 @@
+"""An engine client for tests of the terminal: answers at once, from a script."""
+
+from collections.abc import Callable, Iterable
+
+from engine import (
+    Abort,
+    CacheMissCause,
+    CancelLoad,
+    Command,
+    Delta,
+    DescribeEngine,
+    Device,
+    EngineDescribed,
+    EngineDescription,
+    EngineDied,
+    EngineDiedError,
+    EngineError,
+    Event,
+    Failed,
+    Finished,
+    FinishReason,
+    Generate,
+    Hello,
+    LoadCancelled,
+    LoadModel,
+    LoadProgress,
+    LogLine,
+    ModelDescription,
+    ModelLoaded,
+    OnEvent,
+    PrefillProgress,
+    RequestMetrics,
+    RequestState,
+    StateChanged,
+)
+
+Reply = str | EngineError | Callable[[], None]
+DEATH = EngineDiedError("The engine stopped unexpectedly (SIGKILL).", "Load the model again.")
+
+
+def description(path: str = "/x.gguf", *, notices: tuple[str, ...] = ()) -> ModelDescription:
+    """Return a model's description."""
+    return ModelDescription(
+        path=path,
+        name="tiny",
+        architecture="llama",
+        type_name="Q4_1",
+        n_params=1,
+        weight_bytes=1,
+        n_ctx=512,
+        n_ctx_requested=0,
+        n_ctx_train=512,
+        n_vocab=10,
+        n_layer=1,
+        n_batch=512,
+        n_ubatch=512,
+        n_seq_max=4,
+        n_threads=2,
+        n_gpu_layers=0,
+        device="CPU",
+        type_k="f16",
+        type_v="f16",
+        kv_bytes_per_token=4,
+        has_chat_template=True,
+        load_s=0.1,
+        notices=notices,
+    )
+
+
+class ScriptedClient:
+    """See EngineClient.
+
+    Args:
+        replies: one for each Generate, in turn: a text, an error, or a function to call before nothing else happens
+            until the request is aborted.
+        load: an error, or a function in the same sense, for the load; None loads well.
+    """
+
+    def __init__(
+        self, replies: Iterable[Reply] = (), *, load: Reply | None = None, notices: tuple[str, ...] = ()
+    ) -> None:
+        self._replies = list(replies)
+        self._load = load
+        self._notices = notices
+        self._on_event: OnEvent = lambda event: None
+        self._partial = ""
+        self.commands: list[Command] = []
+        self.is_closed = False
+
+    @property
+    def requests(self) -> list[Generate]:
+        """Every Generate that came."""
+        return [command for command in self.commands if isinstance(command, Generate)]
+
+    def start(self, on_event: OnEvent) -> None:
+        """See EngineClient."""
+        self._on_event = on_event
+        on_event(Hello(protocol_version=1, pid=1, engine_version="test"))
+
+    def send(self, command: Command) -> None:
+        """See EngineClient."""
+        self.commands.append(command)
+        for event in self._answer(command):
+            self._on_event(event)
+
+    def close(self, timeout_s: float = 2.0) -> None:
+        """See EngineClient."""
+        self.is_closed = True
+
+    def die(self) -> None:
+        """Let the engine die while nothing is asked."""
+        self._on_event(EngineDied(exit_code=-9, log_tail=(), error=DEATH.info()))
+
+    def _answer(self, command: Command) -> Iterable[Event]:
+        match command:
+            case LoadModel():
+                yield from self._answer_load(command)
+            case Generate():
+                yield from self._answer_generate(command)
+            case CancelLoad():
+                yield LoadCancelled(request_id=command.request_id)
+            case Abort():
+                yield self._finished(command.request_id, self._partial, FinishReason.ABORT)
+            case DescribeEngine():
+                yield EngineDescribed(request_id=command.request_id, description=_ENGINE)
+            case _:
+                raise AssertionError(f"unexpected {command}")
+
+    def _answer_load(self, command: LoadModel) -> Iterable[Event]:
+        yield LogLine(level=20, text="loading")
+        yield LoadProgress(request_id=command.request_id, progress=0.5)
+        match self._load:
+            case None:
+                yield ModelLoaded(
+                    request_id=command.request_id, description=description(command.path, notices=self._notices)
+                )
+            case EngineError() as error:
+                yield Failed(request_id=command.request_id, error=error.info())
+            case str():
+                raise AssertionError("a load has no text")
+            case act:
+                act()
+
+    def _answer_generate(self, command: Generate) -> Iterable[Event]:
+        request_id = command.request_id
+        yield StateChanged(request_id=request_id, state=RequestState.PREFILL)
+        yield PrefillProgress(request_id=request_id, num_done_tokens=4, num_total_tokens=8, num_cached_tokens=2)
+        reply = self._replies.pop(0)
+        if isinstance(reply, EngineError):
+            yield Failed(request_id=request_id, error=reply.info())
+            if isinstance(reply, EngineDiedError):
+                yield EngineDied(exit_code=-9, log_tail=(), error=reply.info())
+            return
+        text = reply if isinstance(reply, str) else "par"
+        for number, piece in enumerate(text.split(" ")):
+            shown = piece if number == 0 else f" {piece}"
+            yield Delta(
+                request_id=request_id, text=shown, num_generated_tokens=number + 1, num_context_tokens=9, decode_s=0.1
+            )
+        if isinstance(reply, str):
+            yield self._finished(request_id, text, FinishReason.STOP)
+        else:
+            self._partial = text
+            reply()
+
+    def _finished(self, request_id: str, text: str, reason: FinishReason) -> Finished:
+        return Finished(
+            request_id=request_id,
+            text=text,
+            token_ids=(1, 2),
+            finish_reason=reason,
+            metrics=RequestMetrics(
+                num_prompt_tokens=8,
+                num_cached_tokens=2,
+                num_generated_tokens=3,
+                ttft_s=0.25,
+                prefill_s=0.2,
+                decode_s=0.5,
+                cache_miss_cause=CacheMissCause.FIRST_USE,
+                seed=7,
+            ),
+        )
+
+
+_ENGINE = EngineDescription(
+    binding="0.3.36",
+    library="0.5",
+    features="AVX2",
+    devices=(Device(name="CPU", description="a processor", kind="cpu", total_bytes=8, free_bytes=None),),
+    default_threads=2,
+)

@@ -1,0 +1,135 @@
+"""The flags of `chat` become settings, or one sentence saying what is wrong."""
+
+import argparse
+
+import pytest
+
+from app.cli.arguments import ArgumentParser
+from app.cli.chat_options import (
+    Conversation,
+    add_chat_arguments,
+    conversations_of,
+    model_params,
+    parse_setting,
+    sampling_params,
+)
+from app.errors import UsageError
+from engine import FlashAttention, InvalidParams, ModelParams, SamplingParams
+
+
+def parse(*arguments: str) -> argparse.Namespace:
+    parser = ArgumentParser(prog="fireside chat")
+    add_chat_arguments(parser)
+    return parser.parse_args(arguments)
+
+
+def test_no_flags_are_the_defaults() -> None:
+    assert sampling_params(parse()) == SamplingParams()
+    assert model_params(parse()) == ModelParams()
+
+
+def test_flags_reach_the_request() -> None:
+    options = parse(
+        *("--temperature", "0", "--top-k", "0", "--top-p", "1", "--min-p", "0", "--repeat-penalty", "1.1"),
+        *("--seed", "0", "--max-tokens", "5", "--stop", "a", "--stop", "", "--stop", " ", "--set", "repeat_last_n=3"),
+    )
+    assert sampling_params(options) == SamplingParams(
+        temperature=0.0,
+        top_k=0,
+        top_p=1.0,
+        min_p=0.0,
+        repeat_penalty=1.1,
+        seed=0,
+        max_tokens=5,
+        stop=("a", " "),
+        repeat_last_n=3,
+    )
+
+
+def test_flags_reach_the_model() -> None:
+    options = parse(
+        *("--ctx", "1024", "--threads", "2", "--gpu-layers", "3", "--flash-attn", "on"),
+        *("--cache-type-k", "q8_0", "--cache-type-v", "q4_0"),
+    )
+    assert model_params(options) == ModelParams(
+        n_ctx=1024, n_threads=2, n_gpu_layers=3, flash_attn=FlashAttention.ON, type_k="q8_0", type_v="q4_0"
+    )
+    assert model_params(parse("--gpu-layers", "auto")).n_gpu_layers is None
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("--temperature", "-1"),
+        ("--top-p", "1.5"),
+        ("--seed", "-1"),
+        ("--seed", str(2**32)),
+        ("--max-tokens", "0"),
+        ("--repeat-penalty", "0"),
+        ("--set", "top_k=-3"),
+    ],
+    ids="=".join,
+)
+def test_illegal_sampling_is_named(arguments: tuple[str, ...]) -> None:
+    with pytest.raises(InvalidParams, match=arguments[0].strip("-").replace("-", "_").replace("set", "top_k")):
+        sampling_params(parse(*arguments))
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [("--ctx", "-1"), ("--cache-type-k", "q9"), ("--flash-attn", "off", "--cache-type-v", "q8_0")],
+    ids=" ".join,
+)
+def test_illegal_loading_is_named(arguments: tuple[str, ...]) -> None:
+    with pytest.raises(InvalidParams):
+        model_params(parse(*arguments))
+
+
+@pytest.mark.parametrize(
+    "flag",
+    [
+        *("--samplers", "--grammar", "--json-schema", "--device", "--experts-on-cpu", "--lora", "--draft"),
+        *("--draft-max", "--strict", "--reproducible", "--no-cache", "--save"),
+    ],
+)
+def test_flags_of_unbuilt_parts_are_refused(flag: str) -> None:
+    with pytest.raises(UsageError, match=f"^{flag} is not built yet"):
+        parse(flag, "x")
+
+
+@pytest.mark.parametrize(
+    ("text", "setting"),
+    [
+        ("top_k=3", ("top_k", 3)),
+        ("top-k = 3", ("top_k", 3)),
+        ("temperature=0.5", ("temperature", 0.5)),
+        ("seed=random", ("seed", None)),
+        ("max_tokens=none", ("max_tokens", None)),
+        ("max_tokens=no limit", ("max_tokens", None)),
+    ],
+)
+def test_setting_is_read(text: str, setting: tuple[str, float | None]) -> None:
+    assert parse_setting(text) == setting
+
+
+@pytest.mark.parametrize("text", ["", "top_k", "=3", "nothing=3", "top_k=", "top_k=x", "temperature=0,5", "stop=a"])
+def test_setting_that_is_none_is_an_error_with_a_hint(text: str) -> None:
+    with pytest.raises(UsageError) as caught:
+        parse_setting(text)
+    assert caught.value.hint
+
+
+@pytest.mark.parametrize(
+    ("text", "chats"),
+    [
+        ("a\nb\n", [("a", "b")]),
+        ("a\r\nb\r\n\r\nc", [("a", "b"), ("c",)]),
+        ("\n\na\n \n\nb", [("a",), ("b",)]),
+        ("a\u2028b\nc\x0bd\n", [("a\u2028b", "c\x0bd")]),
+        ("  indented\n", [("  indented",)]),
+        ("\n \n", []),
+        ("", []),
+    ],
+)
+def test_turns_become_conversations(text: str, chats: list[tuple[str, ...]]) -> None:
+    assert conversations_of(text) == [Conversation(turns) for turns in chats]

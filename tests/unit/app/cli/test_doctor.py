@@ -1,0 +1,59 @@
+"""`fireside doctor` with a scripted engine."""
+
+import argparse
+import json
+from pathlib import Path
+
+import pytest
+
+import app.cli.doctor
+from app.cli.doctor import run
+from app.cli.outcome import ExitCode
+from app.paths import find_paths
+from engine import EngineStartFailed
+from tests.unit.app.cli.scripted_client import ScriptedClient
+
+
+def examine(data_dir: Path, *, as_json: bool) -> ExitCode:
+    options = argparse.Namespace(json=as_json, fake_engine=True, debug=False)
+    return run(options, find_paths(str(data_dir)))
+
+
+@pytest.fixture(autouse=True)
+def scripted(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(app.cli.doctor, "ProcessClient", lambda *, fake: ScriptedClient())
+
+
+def test_everything_is_one_event(data_dir: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert examine(data_dir, as_json=True) == ExitCode.DONE
+    [line] = capsys.readouterr().out.splitlines()
+    found = json.loads(line)
+    assert found["event"] == "doctor"
+    assert found["versions"]["llama.cpp"] == "0.5"
+    assert found["versions"]["python"].startswith("3.")
+    assert found["devices"][0]["name"] == "CPU"
+    assert found["processor"]["usable_cores"] >= 1
+    assert found["memory"]["total_bytes"] > found["memory"]["available_bytes"] > 0
+    assert {place["name"]: place["writable"] for place in found["paths"]}["data"] is True
+    assert found["starter"]["licence"] == "Apache-2.0"
+    assert not data_dir.exists()
+
+
+def test_text_names_what_matters(data_dir: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert examine(data_dir, as_json=False) == ExitCode.DONE
+    out = capsys.readouterr().out
+    assert all(word in out for word in ("llama.cpp", str(data_dir), "Apache-2.0", "a processor", "GiB", "Window"))
+
+
+@pytest.mark.allow_log(r"ERROR app\.cli\.session: ")
+def test_engine_that_does_not_start_is_reported_with_the_rest(
+    data_dir: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(self: object) -> None:
+        raise EngineStartFailed("The engine did not start.", "Install it again.")
+
+    monkeypatch.setattr(app.cli.doctor.ChatSession, "describe_engine", fail)
+    assert examine(data_dir, as_json=True) == ExitCode.ENGINE_DIED
+    out, err = capsys.readouterr()
+    assert json.loads(out)["error"] == "The engine did not start."
+    assert "Install it again." in err

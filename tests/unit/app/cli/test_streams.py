@@ -1,0 +1,48 @@
+"""Standard streams that are closed, missing or no streams, and text in other encodings."""
+
+import io
+import sys
+
+import pytest
+
+from app.cli.streams import decode_text, is_terminal, open_standard_streams, read_standard_input
+
+
+@pytest.mark.parametrize("stream", [None, "a string"])
+def test_missing_streams_are_replaced(monkeypatch: pytest.MonkeyPatch, stream: object) -> None:
+    for name in ("stdin", "stdout", "stderr"):
+        monkeypatch.setattr(sys, name, stream)
+    open_standard_streams()
+    assert sys.stdout.fileno() == 1
+    assert sys.stderr.fileno() == 2
+    assert sys.stdin.fileno() == 0
+    sys.stdout.write("")
+
+
+def test_streams_that_are_there_stay(capsys: pytest.CaptureFixture[str]) -> None:
+    before = (sys.stdin, sys.stdout, sys.stderr)
+    open_standard_streams()
+    assert (sys.stdin, sys.stdout, sys.stderr) == before
+
+
+def test_closed_stream_is_no_terminal() -> None:
+    stream = io.StringIO()
+    stream.close()
+    assert not is_terminal(stream)
+
+
+@pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig", "utf-16"])
+def test_text_in_a_marked_encoding_is_read(encoding: str) -> None:
+    assert decode_text("é日👍\n".encode(encoding)) == ("é日👍\n", None)
+
+
+def test_text_in_an_old_encoding_is_read_with_a_notice() -> None:
+    text, notice = decode_text("é€".encode("cp1252"))
+    assert text == "é€"
+    assert notice is not None
+
+
+def test_standard_input_is_utf_8_whatever_the_locale(monkeypatch: pytest.MonkeyPatch) -> None:
+    raw = io.BytesIO("日é".encode())
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(raw, encoding="latin-1"))
+    assert read_standard_input() == ("日é", None)
