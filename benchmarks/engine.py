@@ -149,7 +149,8 @@ def _window_start_s(repeats: int) -> list[float]:
     environment.pop("PYTHONDONTWRITEBYTECODE", None)  # an installed program has its bytecode
     runs = []
     for _ in range(repeats + 1):
-        output = subprocess.run(command, check=True, capture_output=True, text=True, env=environment).stdout
+        arguments = [*command, str(time.time())]
+        output = subprocess.run(arguments, check=True, capture_output=True, text=True, env=environment).stdout
         runs.append(float(output.split()[-1]))
     return runs[1:]  # the first one writes the bytecode
 

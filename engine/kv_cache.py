@@ -134,7 +134,8 @@ class KVCache:
         cells = range(self._next_cell, self._next_cell + len(tokens))
         self._next_cell += len(tokens)
         slot.cells.extend(cells)
-        self._cell_users.update(cells)
+        for cell in cells:
+            self._cell_users[cell] = 1
 
     def trim(self, slot: Slot, num_tokens: int) -> None:
         """Drop the tail after `num_tokens`; everything where this memory cannot drop a tail."""

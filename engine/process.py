@@ -135,7 +135,7 @@ class ProcessClient:
     def _start_worker(self) -> None:
         try:
             worker = _Worker(self._fake)
-        except OSError as error:
+        except (OSError, RuntimeError) as error:  # no memory, no process left, or a script without a main guard
             failure = EngineStartFailed(
                 "The engine process could not be started.", "Close other programs and try again.", str(error)
             )

@@ -45,7 +45,8 @@ CLIENT_HALF = {
     *("client", "process", "core_budget", "remote"),
 }
 WORKER_HALF = {
-    *("worker", "worker_loop", "core", "scheduler", "sequence", "kv_cache", "prompt_store", "miss_cause", "peak_memory"),
+    *("worker", "worker_loop", "core", "scheduler", "sequence", "kv_cache", "prompt_store"),
+    *("miss_cause", "peak_memory"),
     *("speculative", "sampling", "threads", "stopping", "detokenizer", "tokenizing"),
     *("chat_template", "template_child", "reasoning", "scoring", "importance"),
     *("backend", "backend_llama", "backend_fake"),

@@ -3,7 +3,7 @@
 import ctypes
 import sys
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -35,6 +35,15 @@ class AbortFlag:
         self._buffer[0] = b"\1" if value else b"\0"
 
 
+class _Views(NamedTuple):
+    """The arrays of a batch, for writing single items."""
+
+    tokens: memoryview
+    positions: memoryview
+    wants: memoryview
+    seq_pointers: memoryview
+
+
 class LlamaBackend:
     """See Backend.
 
@@ -55,6 +64,7 @@ class LlamaBackend:
         self._memory = self._library.llama_get_memory(context)
         self._n_vocab = len(vocabulary.pieces)
         self._output_index: list[int] = []
+        self._context_address = ctypes.cast(context, ctypes.c_void_p).value
         self._get_logits = native_function("llama_get_logits_ith", ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int32)
         capacity = self._library.llama_n_batch(context)
         self._capacity = capacity
@@ -63,8 +73,9 @@ class LlamaBackend:
         self._wants = np.zeros(capacity, np.int8)
         self._counts = np.ones(capacity, np.int32)
         self._seq_ids = np.arange(n_seq_max, dtype=np.int32)
-        self._seq_addresses = self._seq_ids.ctypes.data + 4 * np.arange(n_seq_max, dtype=np.uintp)
+        self._seq_address_list = [self._seq_ids.ctypes.data + 4 * seq_id for seq_id in range(n_seq_max)]
         self._seq_pointers = np.zeros(capacity, np.uintp)
+        self._views = _Views(self._tokens.data, self._positions.data, self._wants.data, self._seq_pointers.data)
         self._batch = self._new_batch()
 
     def decode(self, parts: Sequence[BatchPart]) -> DecodeStatus:
@@ -75,11 +86,16 @@ class LlamaBackend:
             start, end = end, end + len(tokens)
             if end > self._capacity:  # native code would write past its arrays
                 raise DecodeFailed("A step was larger than the batch.", "Please report it.")
-            self._tokens[start:end] = tokens
-            self._positions[start:end] = range(position, position + end - start)
-            self._wants[start:end] = 0
-            self._wants[end - 1] = wants_logits
-            self._seq_pointers[start:end] = self._seq_addresses[seq_id]
+            if end - start == 1:  # a decode row; items of a view cost a fifth of array slices
+                self._views.tokens[start] = tokens[0]
+                self._views.positions[start] = position
+                self._views.seq_pointers[start] = self._seq_address_list[seq_id]
+            else:
+                self._tokens[start:end] = tokens
+                self._positions[start:end] = range(position, position + end - start)
+                self._wants[start:end] = 0
+                self._seq_pointers[start:end] = self._seq_address_list[seq_id]
+            self._views.wants[end - 1] = wants_logits
             self._output_index.append(end - 1)
         self._batch.n_tokens = end
         status = self._library.llama_decode(self.context, self._batch)
@@ -105,7 +121,7 @@ class LlamaBackend:
 
     def logits(self, row: int) -> npt.NDArray[np.float32]:
         """See LogitSource."""
-        address = self._get_logits(ctypes.cast(self.context, ctypes.c_void_p), self._output_index[row])
+        address = self._get_logits(self._context_address, self._output_index[row])
         if not address:
             raise DecodeFailed("The step has no logits.", "Please report it.")
         values = (ctypes.c_float * self._n_vocab).from_address(address)
