@@ -14,13 +14,16 @@ def main(argv: list[str] | None = None) -> int:
     Args:
         argv: stands in for the command line.
     """
-    from app.cli.program import run_program
-    from app.cli.streams import never_fail_to_print, open_standard_streams
+    try:
+        from app.cli.program import run_program
+        from app.cli.streams import never_fail_to_print, open_standard_streams
 
-    open_standard_streams()
-    multiprocessing.freeze_support()
-    never_fail_to_print()
-    return run_program(sys.argv[1:] if argv is None else argv)
+        open_standard_streams()
+        multiprocessing.freeze_support()
+        never_fail_to_print()
+        return run_program(sys.argv[1:] if argv is None else argv)
+    except KeyboardInterrupt:  # before a command was there to take note of it
+        return 130
 
 
 if __name__ == "__main__":

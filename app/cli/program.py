@@ -31,15 +31,13 @@ commands:
 
 
 def run_program(arguments: list[str]) -> int:
-    """Do what a command line asks for, and return the exit code; no exception leaves it."""
+    """Do what a command line asks for, and return the exit code; nothing but KeyboardInterrupt is raised."""
     try:
         code = _run(arguments)
         sys.stdout.flush()
     except BrokenPipeError:  # the reader has seen enough
         abandon_output()
         return 0
-    except KeyboardInterrupt:
-        return 130
     except Exception as error:
         from app.cli.outcome import report  # knows the errors of the engine, which `--help` has no use for
 
