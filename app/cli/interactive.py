@@ -201,10 +201,12 @@ class InteractiveChat:
                             # The first text takes the place of what was shown of the prefill.
                             print(shown if printed else f"\r\x1b[K{shown}", end="", flush=True)
                             printed += shown
+                            _show_live(item)
                         case Answer():
                             self._last = item
             finally:
                 print("" if printed else "\r\x1b[K", end="\n" if printed and not printed.endswith("\n") else "")
+                _set_title("Fireside")
         if self._last is None:
             return
         # A reply that was stopped is part of the chat: the user has read it.
@@ -228,6 +230,18 @@ class InteractiveChat:
             used = metrics.num_prompt_tokens + metrics.num_generated_tokens
             parts.append(f"{used:,} of {self._session.model.n_ctx:,} tokens of context")
         return FormattedText([("class:bottom-toolbar", " " + "  ·  ".join(parts))])
+
+
+def _show_live(delta: Delta) -> None:
+    """Show the rate so far in the terminal's title: the text itself is not interrupted."""
+    if delta.decode_s > 0:
+        rate = (delta.num_generated_tokens - 1) / delta.decode_s
+        _set_title(f"{rate:.1f} tok/s, {delta.num_context_tokens:,} tokens")
+
+
+def _set_title(text: str) -> None:
+    if sys.stdout.isatty():
+        print(f"\x1b]0;{text}\x07", end="", flush=True)
 
 
 def summary_of(metrics: RequestMetrics) -> str:

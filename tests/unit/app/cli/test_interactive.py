@@ -1,6 +1,7 @@
 """The interactive chat with a scripted engine and scripted lines."""
 
 import os
+import re
 import signal
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
@@ -185,3 +186,13 @@ def test_history_that_cannot_be_kept_stops_nothing(
     assert typed("one\r\x04") == ["one"]
     assert "is not remembered" in capsys.readouterr().err
     paths.data_dir.unlink()
+
+
+def test_title_of_a_terminal_shows_the_live_rate_and_then_the_program(
+    chat: Chat, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("sys.stdout.isatty", lambda: True)
+    assert chat(ScriptedClient(["red"]), ["hi"]) == ExitCode.DONE
+    titles = re.findall("\x1b]0;(.*?)\x07", capsys.readouterr().out)
+    assert any("tok/s" in title for title in titles[:-1])
+    assert titles[-1] == "Fireside"
