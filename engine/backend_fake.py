@@ -112,7 +112,7 @@ class FakeBackend:
             n_ctx_train=4096,
             n_vocab=len(self.vocabulary.pieces),
             n_layer=0,
-            n_batch=min(params.n_batch, n_ctx),
+            n_batch=min(max(params.n_batch, params.n_seq_max), n_ctx),
             n_ubatch=min(params.n_ubatch, n_ctx),
             n_seq_max=params.n_seq_max,
             n_threads=1,

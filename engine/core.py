@@ -31,7 +31,7 @@ class Engine:
         self._peak_memory = peak_memory
         self._n_ctx = description.n_ctx
         self._cache = KVCache(backend, backend.vocabulary, n_seq_max=description.n_seq_max, n_ctx=self._n_ctx)
-        self._scheduler = Scheduler(n_ubatch=min(description.n_ubatch, description.n_batch), n_ctx=self._n_ctx)
+        self._scheduler = Scheduler(n_batch=description.n_batch, n_ubatch=description.n_ubatch, n_ctx=self._n_ctx)
         self._ledger = ChatLedger(self._cache.common)
         self._is_admission_due = False
         self._events: list[Event] = []
@@ -205,7 +205,11 @@ class Engine:
         if status is DecodeStatus.ABORTED:
             for sequence, part in planned:
                 assert sequence.slot is not None
-                self._cache.resync(sequence.slot, part.tokens)
+                kept = self._cache.resync(sequence.slot, part.tokens)
+                if part.wants_logits and kept == len(
+                    part.tokens
+                ):  # all is there but the logits: compute the last again
+                    self._cache.trim(sequence.slot, len(sequence.slot.tokens) - 1)
             return
         self._scheduler.note_step(planned, duration_s)
         for row, (sequence, part) in enumerate(planned):

@@ -147,10 +147,9 @@ class KVCache:
         self._forget(slot, num_tokens)
 
     def clear(self, slot: Slot) -> None:
-        """Empty a slot."""
-        if slot.tokens:
-            self._memory.seq_rm(slot.seq_id, 0)
-            self._forget(slot, 0)
+        """Empty a slot; its sequence may hold more than was noted, after a step that failed half-way."""
+        self._memory.seq_rm(slot.seq_id, 0)
+        self._forget(slot, 0)
 
     def resync(self, slot: Slot, attempted: Sequence[int]) -> int:
         """Note what a step that did not end well has kept of the tokens it was given; return how many."""

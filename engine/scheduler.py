@@ -26,11 +26,13 @@ class Scheduler:
     """The waiting and the running sequences of one engine.
 
     Args:
+        n_batch: most tokens in a step, at least one for each slot.
         n_ubatch: most prompt tokens in a step; whole ones survive an abort.
         n_ctx: cells in the pool.
     """
 
-    def __init__(self, *, n_ubatch: int, n_ctx: int) -> None:
+    def __init__(self, *, n_batch: int, n_ubatch: int, n_ctx: int) -> None:
+        self._n_batch = n_batch
         self._n_ubatch = n_ubatch
         self._n_ctx = n_ctx
         self._prefill_s_per_token: float | None = None
@@ -60,6 +62,7 @@ class Scheduler:
             if sequence.is_decoding:
                 planned.append(_planned(sequence, sequence.generated[-1:], wants_logits=True))
         budget = self._chunk_tokens() if planned else self._n_ubatch
+        budget = min(budget, self._n_batch - len(planned))
         for sequence in self.running:
             if budget <= 0:
                 break

@@ -89,11 +89,12 @@ class Sequence:
 
     def accept(self, token: int, *, is_end: bool) -> None:
         """Take a sampled token: count it, and turn it into text unless it is an end token."""
-        self._last_token_at = time.perf_counter()
+        now = time.perf_counter()
         if self._first_token_at is None:
-            self._first_token_at = self._last_token_at
-        if is_end:
+            self._first_token_at = self._last_token_at = now
+        if is_end:  # not counted, so its time is not either
             return
+        self._last_token_at = now
         self.generated.append(token)
         self._show(self._stop.push(self._detokenizer.push(token)))
 

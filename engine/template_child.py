@@ -2,7 +2,9 @@
 
 import contextlib
 import datetime
+import faulthandler
 import json
+import os
 from collections.abc import Iterable
 from multiprocessing.connection import Connection
 from typing import Any
@@ -18,6 +20,7 @@ from engine.chat_template import RenderJob, RenderResult
 
 _MEMORY_BYTES = 256 * 1024 * 1024
 _MAX_TEMPLATES = 8
+_LIFE_LIMIT_S = 3.0
 
 
 class _GenerationTag(jinja2.ext.Extension):
@@ -49,11 +52,16 @@ def run_child(connection: Connection) -> None:
         resource.setrlimit(resource.RLIMIT_AS, (_MEMORY_BYTES, _MEMORY_BYTES))
     environment = new_environment()
     compiled: dict[str, jinja2.Template] = {}
+    silence = open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115, PTH123 (as long as the process)
     with contextlib.suppress(EOFError, OSError, KeyboardInterrupt):
         connection.send_bytes(b"ready")
         while True:
             job = msgspec.msgpack.decode(connection.recv_bytes(), type=RenderJob)
-            connection.send_bytes(msgspec.msgpack.encode(_render(environment, compiled, job)))
+            # The parent kills a late child; this ends one whose parent is gone, and needs no turn of Python's.
+            faulthandler.dump_traceback_later(_LIFE_LIMIT_S, exit=True, file=silence)
+            result = msgspec.msgpack.encode(_render(environment, compiled, job))
+            faulthandler.cancel_dump_traceback_later()
+            connection.send_bytes(result)
 
 
 def _render(

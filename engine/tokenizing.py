@@ -86,12 +86,17 @@ class PromptEncoder:
         """
         if not messages:
             raise RequestError("The request has no messages.", "Write something first.")
-        # No token is longer than the longest piece: this bound refuses huge texts without the work of reading them.
-        num_bytes = sum(len(message.content.encode("utf-8")) for message in messages)
+        self._check_length(*(message.content for message in messages))
+        rendered = self._template.render(messages)
+        self._check_length(rendered.text)  # a template can make much of little
+        return rendered
+
+    def _check_length(self, *texts: str) -> None:
+        """Refuse huge texts without the work of tokenising them: no token is longer than the longest piece."""
+        num_bytes = sum(len(text.encode("utf-8")) for text in texts)
         at_least = -(-num_bytes // self._longest_piece)
         if at_least > self._n_ctx:
             raise overflow_error(at_least, self._n_ctx, is_estimate=True)
-        return self._template.render(messages)
 
     def encode(self, messages: Sequence[ChatMessage]) -> tuple[list[int], int]:
         """Return the prompt's tokens, and how many of them reach to the end of the system message.

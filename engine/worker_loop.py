@@ -210,6 +210,7 @@ class WorkerLoop:
     def _generate(self, command: Generate, received_at: float) -> None:
         encoder = self._encoder
         request_id = command.request_id
+        self._at_tokenizer.add(request_id)
         if encoder is None:
             self._add(_Encoded(request_id, None, _no_model()))
             return
@@ -231,12 +232,11 @@ class WorkerLoop:
                 failure = _shown(error)
             self._inbox.put((received_at, _Encoded(request_id, prompt, failure)))
 
-        self._at_tokenizer.add(request_id)
         self._tokenizer.submit(encode_prompt)
 
     def _add(self, item: _Encoded) -> None:
         request_id, engine = item.request_id, self._engine
-        if item.prompt is not None and request_id not in self._at_tokenizer:
+        if request_id not in self._at_tokenizer:
             return  # it failed when its model was unloaded
         self._at_tokenizer.discard(request_id)
         if item.prompt is None or engine is None:

@@ -212,7 +212,7 @@ def _new_context(library: Any, model: Any, params: ModelParams, n_ctx: int, abor
     native_params = library.llama_context_default_params()
     threads = params.n_threads or default_threads()
     native_params.n_ctx = n_ctx
-    native_params.n_batch = max(params.n_batch, params.n_ubatch)
+    native_params.n_batch = max(params.n_batch, params.n_ubatch, params.n_seq_max)
     native_params.n_ubatch = params.n_ubatch
     native_params.n_seq_max = params.n_seq_max
     # One row of logits a sequence and step: by default half a gigabyte goes to rows nobody asks for.

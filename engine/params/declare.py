@@ -45,13 +45,21 @@ class ParamInfo:
         hint = f"Give {self.name} {expected}."
         is_number = isinstance(value, int if self.is_integer else (int, float)) and not isinstance(value, bool)
         if not is_number or (isinstance(value, float) and not math.isfinite(value)):
-            raise InvalidParams(f"{self.name} must be {expected}, not {value!r}.", hint)
+            raise InvalidParams(f"{self.name} must be {expected}, not {_shown(value)}.", hint)
         if not self.minimum <= typing.cast(float, value) <= self.maximum:
-            raise InvalidParams(f"{self.name} is {value}, outside {span}.", hint)
+            raise InvalidParams(f"{self.name} is {_shown(value)}, outside {span}.", hint)
+
+
+def _shown(value: object) -> str:
+    """Return a value as a sentence can hold it; Python refuses to write very large numbers out."""
+    if isinstance(value, int) and abs(value) > 10**18:
+        return "far too large"
+    text = repr(value)
+    return text if len(text) <= 60 else text[:59] + "…"
 
 
 def _number(value: float) -> str:
-    return f"{int(value):,}" if value == int(value) else f"{value:g}"
+    return str(int(value)) if value == int(value) else f"{value:g}"
 
 
 @functools.cache

@@ -43,7 +43,13 @@ class ModelParams(msgspec.Struct, frozen=True, kw_only=True):
     ] = 0
     n_batch: Annotated[
         int,
-        ParamInfo(label="Batch", help="Most tokens in one step.", minimum=1, maximum=65_536, step=256),
+        ParamInfo(
+            label="Batch",
+            help="Most tokens in one step; raised where it could not hold a token of every slot.",
+            minimum=1,
+            maximum=65_536,
+            step=256,
+        ),
     ] = 2048
     n_ubatch: Annotated[
         int,
