@@ -1,0 +1,1 @@
+"""Where the engine's threads and the window's thread meet."""

@@ -1,0 +1,201 @@
+"""EngineBridge: the one place where events of the engine's reader thread become signals of the window's thread."""
+
+import logging
+import time
+import uuid
+from collections import deque
+from collections.abc import Sequence
+
+import msgspec
+from PySide6.QtCore import QObject, Qt, QTimer, Signal, Slot
+
+from engine import (
+    Abort,
+    CancelLoad,
+    ChatMessage,
+    Delta,
+    EngineClient,
+    EngineDied,
+    EngineError,
+    Event,
+    Failed,
+    Finished,
+    Generate,
+    LoadCancelled,
+    LoadModel,
+    LoadProgress,
+    LogLine,
+    ModelLoaded,
+    ModelParams,
+    PrefillProgress,
+    SamplingParams,
+    StateChanged,
+)
+
+_LOG = logging.getLogger(__name__)
+_ENGINE_LOG = logging.getLogger("engine.worker")
+_TICK_MS = 33
+_SLOWEST_TICK_MS = 500
+# An update may take at most this share of the time between two.
+_PACE = 4.0
+# These can wait for the next tick; anything else wakes the window at once.
+_PATIENT = (Delta, PrefillProgress, LoadProgress, LogLine, StateChanged)
+
+
+class EngineBridge(QObject):
+    """Owns the client; joins the deltas of a tick into one per request.
+
+    The timer runs only while a request is open. It slows down when updates are expensive, so that a slow machine
+    shows text in larger pieces instead of freezing.
+
+    Signals:
+        load_progressed: request id, share 0 to 1.
+        model_loaded: request id, ModelDescription.
+        load_cancelled: request id.
+        load_failed: request id, ErrorInfo.
+        state_changed: StateChanged.
+        prefill_progressed: PrefillProgress.
+        delta_received: Delta with all text since the last one.
+        reply_finished: Finished.
+        reply_failed: request id, ErrorInfo.
+        engine_died: EngineDied; every open request has failed before.
+    """
+
+    load_progressed = Signal(str, float)
+    model_loaded = Signal(str, object)
+    load_cancelled = Signal(str)
+    load_failed = Signal(str, object)
+    state_changed = Signal(object)
+    prefill_progressed = Signal(object)
+    delta_received = Signal(object)
+    reply_finished = Signal(object)
+    reply_failed = Signal(str, object)
+    engine_died = Signal(object)
+
+    _woken = Signal()
+
+    def __init__(self, client: EngineClient, parent: QObject | None = None) -> None:
+        super().__init__(parent)
+        self._client = client
+        self._events: deque[Event] = deque()
+        self._loads: set[str] = set()
+        self._replies: set[str] = set()
+        self._is_closed = False
+        self._timer = QTimer(self)
+        self._timer.setInterval(_TICK_MS)
+        self._timer.timeout.connect(self._drain)
+        self._woken.connect(self._drain, Qt.ConnectionType.QueuedConnection)
+
+    @property
+    def is_ticking(self) -> bool:
+        """Whether the timer runs."""
+        return self._timer.isActive()
+
+    def start(self) -> None:
+        """Start the engine without waiting for it."""
+        try:
+            self._client.start(self._on_event)
+        except EngineError as error:
+            self._on_event(EngineDied(exit_code=None, log_tail=(), error=error.info()))
+
+    def load_model(self, path: str, params: ModelParams) -> str:
+        """Load a model and return the request id."""
+        request_id = _new_id("load")
+        self._loads.add(request_id)
+        self._client.send(LoadModel(request_id=request_id, path=path, params=params))
+        self._timer.start()
+        return request_id
+
+    def cancel_load(self, request_id: str) -> None:
+        """Give up a load."""
+        self._client.send(CancelLoad(request_id=request_id))
+
+    def generate(self, messages: Sequence[ChatMessage], sampling: SamplingParams, chat_id: str) -> str:
+        """Ask for a reply and return the request id."""
+        request_id = _new_id("reply")
+        self._replies.add(request_id)
+        self._client.send(Generate(request_id=request_id, messages=tuple(messages), sampling=sampling, chat_id=chat_id))
+        self._timer.start()
+        return request_id
+
+    def abort(self, request_id: str) -> None:
+        """Stop a reply; it still finishes, with the reason `abort`."""
+        self._client.send(Abort(request_id=request_id))
+
+    def close(self, timeout_s: float) -> None:
+        """End the engine; no signal is emitted afterwards."""
+        self._is_closed = True
+        self._timer.stop()
+        self._client.close(timeout_s=timeout_s)
+        self._events.clear()
+
+    def _on_event(self, event: Event) -> None:
+        """Take an event; called on the reader thread, so it touches the queue and nothing else."""
+        self._events.append(event)
+        if not isinstance(event, _PATIENT) and not self._is_closed:
+            self._woken.emit()
+
+    @Slot()
+    def _drain(self) -> None:
+        if self._is_closed:
+            return
+        begin = time.perf_counter()
+        joined: dict[str, list[Delta]] = {}
+        while self._events:
+            event = self._events.popleft()
+            if isinstance(event, Delta):
+                joined.setdefault(event.request_id, []).append(event)
+                continue
+            if isinstance(event, Finished | Failed):
+                self._emit_deltas(joined.pop(event.request_id, []))
+            self._dispatch(event)
+        for deltas in joined.values():
+            self._emit_deltas(deltas)
+        if not self._loads and not self._replies:
+            self._timer.stop()
+        spent_ms = (time.perf_counter() - begin) * 1000
+        self._timer.setInterval(round(min(max(_TICK_MS, _PACE * spent_ms), _SLOWEST_TICK_MS)))
+
+    def _emit_deltas(self, deltas: Sequence[Delta]) -> None:
+        if deltas:
+            text = "".join(delta.text for delta in deltas)
+            self.delta_received.emit(msgspec.structs.replace(deltas[-1], text=text))
+
+    def _dispatch(self, event: Event) -> None:
+        match event:
+            case LoadProgress():
+                self.load_progressed.emit(event.request_id, event.progress)
+            case ModelLoaded():
+                self._loads.discard(event.request_id)
+                self.model_loaded.emit(event.request_id, event.description)
+            case LoadCancelled():
+                self._loads.discard(event.request_id)
+                self.load_cancelled.emit(event.request_id)
+            case StateChanged():
+                self.state_changed.emit(event)
+            case PrefillProgress():
+                self.prefill_progressed.emit(event)
+            case Finished():
+                self._replies.discard(event.request_id)
+                self.reply_finished.emit(event)
+            case Failed():
+                self._on_failed(event)
+            case EngineDied():
+                _LOG.warning("the engine died: %s", event.error.message)
+                self.engine_died.emit(event)
+            case LogLine():
+                _ENGINE_LOG.log(event.level, "%s", event.text)
+            case _:
+                _LOG.debug("nothing in the window waits for %s", type(event).__name__)
+
+    def _on_failed(self, event: Failed) -> None:
+        if event.request_id in self._loads:
+            self._loads.discard(event.request_id)
+            self.load_failed.emit(event.request_id, event.error)
+        elif event.request_id in self._replies:
+            self._replies.discard(event.request_id)
+            self.reply_failed.emit(event.request_id, event.error)
+
+
+def _new_id(kind: str) -> str:
+    return f"{kind}-{uuid.uuid4().hex}"

@@ -1,0 +1,1 @@
+"""Untrusted Markdown to safe documents, and the widgets that hold them."""

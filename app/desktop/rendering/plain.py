@@ -1,0 +1,34 @@
+"""Untrusted text in places that Qt would interpret: tool tips, menus, titles."""
+
+import html
+import unicodedata
+
+_BIDI_CONTROLS = frozenset("\u202a\u202b\u202d\u202e\u2066\u2067\u2068")
+_INVISIBLE_CATEGORIES = frozenset(("Zs", "Zl", "Zp", "Cc", "Cf"))
+_BLANK_LETTERS = frozenset("\u115f\u1160\u2800\u3164\uffa0")
+
+
+def has_visible_text(text: str) -> bool:
+    """Tell whether a person would see anything of `text`; zero-width characters are not seen."""
+    return any(unicodedata.category(c) not in _INVISIBLE_CATEGORIES and c not in _BLANK_LETTERS for c in text)
+
+
+def isolated(text: str) -> str:
+    """Return one line of `text` whose direction controls cannot turn what stands beside it."""
+    line = " ".join(text.split())
+    return f"\u2068{line}\u2069" if _BIDI_CONTROLS.intersection(line) else line
+
+
+def tool_tip_text(text: str) -> str:
+    """Return `text` so that a tool tip shows it literally."""
+    return f"<qt>{html.escape(text)}</qt>" if "<" in text else text
+
+
+def action_text(text: str) -> str:
+    """Return `text` for a menu entry or button, where `&` would mark a shortcut."""
+    return isolated(text).replace("&", "&&")
+
+
+def shortened(text: str, length: int) -> str:
+    """Return at most `length` characters of `text`, the cut marked."""
+    return text if len(text) <= length else text[: length - 1] + "…"

@@ -1,0 +1,202 @@
+"""SafeBrowser: the widget for documents made of untrusted text. It never reads a file and never opens a connection."""
+
+from typing import Any
+
+from PySide6.QtCore import QMimeData, QRect, QRectF, Qt, QUrl, Signal
+from PySide6.QtGui import (
+    QColor,
+    QImage,
+    QMouseEvent,
+    QPainter,
+    QPaintEvent,
+    QTextBlockFormat,
+    QTextCursor,
+    QTextOption,
+    QWheelEvent,
+)
+from PySide6.QtWidgets import QFrame, QTextBrowser, QWidget
+
+from app.desktop.theme.theme import Theme
+
+_QUOTE_INDENT = 16
+_MAX_QUOTE_LEVELS = 8
+# QTextDocument's own marks for paragraphs, lines and frame borders.
+_SELECTION_MARKS = {0x2029: "\n", 0x2028: "\n", 0xFDD0: "", 0xFDD1: ""}
+
+
+class SafeBrowser(QTextBrowser):
+    """Shows HTML of the Renderer at the height it needs.
+
+    Signals:
+        link_activated: the target, allowed but not yet agreed to.
+        link_hovered: the target, empty when the pointer left it.
+    """
+
+    link_activated = Signal(str)
+    link_hovered = Signal(str)
+
+    def __init__(self, theme: Theme, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self._theme = theme
+        self._html = ""
+        self._is_styled = False
+        self.setOpenLinks(False)
+        self.setOpenExternalLinks(False)
+        self.setUndoRedoEnabled(False)
+        self.setFrameShape(QFrame.Shape.NoFrame)
+        self.setVerticalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
+        self.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
+        self.setFocusPolicy(Qt.FocusPolicy.ClickFocus)
+        self.setWordWrapMode(QTextOption.WrapMode.WrapAtWordBoundaryOrAnywhere)
+        self.setTextInteractionFlags(
+            Qt.TextInteractionFlag.TextBrowserInteraction | Qt.TextInteractionFlag.TextSelectableByKeyboard
+        )
+        self.viewport().setAutoFillBackground(False)
+        self.document().setDocumentMargin(0)
+        self.anchorClicked.connect(self._on_anchor_clicked)
+        self.highlighted.connect(self._on_highlighted)
+
+    def loadResource(self, kind: int, name: QUrl | str) -> Any:
+        """Answer every request with one transparent pixel: an empty answer would let Qt open the target itself."""
+        image = QImage(1, 1, QImage.Format.Format_ARGB32)
+        image.fill(QColor(0, 0, 0, 0))
+        return image
+
+    def set_html(self, source: str) -> None:
+        """Show other HTML; a selection is kept."""
+        if not self._is_styled:
+            self._style()
+        if source != self._html:
+            self._html = source
+            self._show()
+
+    def restyle(self) -> None:
+        """Show the same in the theme's present look."""
+        self._style()
+        self._show()
+
+    def fit(self, width: int) -> int:
+        """Lay out for `width` and return the height."""
+        self.document().setTextWidth(width)
+        return max(1, -int(-self.document().size().height() // 1))
+
+    def createMimeDataFromSelection(self) -> QMimeData:
+        """Return the selection as text alone, no-break blanks kept."""
+        data = QMimeData()
+        data.setText(selected_text(self.textCursor()))
+        return data
+
+    def wheelEvent(self, event: QWheelEvent) -> None:
+        """Leave the wheel to the conversation."""
+        event.ignore()
+
+    def paintEvent(self, event: QPaintEvent) -> None:
+        """See QWidget; adds the bars beside quotes, which Qt does not draw."""
+        painter = QPainter(self.viewport())
+        px = self._theme.px
+        layout = self.document().documentLayout()
+        ends = [0] * _MAX_QUOTE_LEVELS  # where the bar of each level ended, to close the gap to the next block
+        block = self.document().begin()
+        while block.isValid():
+            levels = min(int(block.blockFormat().leftMargin()) // px(_QUOTE_INDENT), _MAX_QUOTE_LEVELS)
+            rect: QRectF = layout.blockBoundingRect(block)
+            top, bottom = int(rect.top()), int(rect.bottom()) + 1
+            for level in range(levels):
+                begin = ends[level] or top
+                bar = QRect(level * px(_QUOTE_INDENT) + px(2), begin, px(2), bottom - begin)
+                painter.fillRect(bar, self._theme.colour("control_border"))
+            ends = [bottom if level < levels else 0 for level in range(_MAX_QUOTE_LEVELS)]
+            block = block.next()
+        painter.end()
+        super().paintEvent(event)
+
+    def mouseMoveEvent(self, event: QMouseEvent) -> None:
+        """See QWidget."""
+        super().mouseMoveEvent(event)
+        if not self.anchorAt(event.position().toPoint()):
+            self.link_hovered.emit("")
+
+    def _style(self) -> None:
+        document = self.document()
+        document.setDefaultFont(self._theme.font(15))
+        document.setIndentWidth(self._theme.px(26))
+        document.setDefaultStyleSheet(self._theme.document_stylesheet)
+        self._is_styled = True
+
+    def _show(self) -> None:
+        document = self.document()
+        cursor = self.textCursor()
+        anchor, position = cursor.anchor(), cursor.position()
+        # Laid out once, when the height is asked for, and not at each step.
+        document.setLayoutEnabled(False)
+        self._fill(self._html)
+        document.setLayoutEnabled(True)
+        if anchor != position:
+            last = document.characterCount() - 1
+            cursor = self.textCursor()
+            cursor.setPosition(min(anchor, last))
+            cursor.setPosition(min(position, last), QTextCursor.MoveMode.KeepAnchor)
+            self.setTextCursor(cursor)
+
+    def _fill(self, source: str) -> None:
+        self.document().setHtml(source)
+        self._trim_ends()
+
+    def _trim_ends(self) -> None:
+        """Drop the space above the first and below the last block: the gap between segments is the row's."""
+        first, last = self.document().firstBlock(), self.document().lastBlock()
+        for block, set_margin in ((first, _set_top), (last, _set_bottom)):
+            block_format = QTextBlockFormat(block.blockFormat())
+            if set_margin(block_format):
+                QTextCursor(block).setBlockFormat(block_format)
+
+    def _on_anchor_clicked(self, url: QUrl) -> None:
+        self.link_activated.emit(url.toString())
+
+    def _on_highlighted(self, url: QUrl) -> None:
+        self.link_hovered.emit(url.toString())
+
+
+def _set_top(block_format: QTextBlockFormat) -> bool:
+    had_margin = block_format.topMargin() > 0
+    block_format.setTopMargin(0)
+    return had_margin
+
+
+def _set_bottom(block_format: QTextBlockFormat) -> bool:
+    had_margin = block_format.bottomMargin() > 0
+    block_format.setBottomMargin(0)
+    return had_margin
+
+
+def selected_text(cursor: QTextCursor) -> str:
+    """Return the selection with real line breaks; QTextDocument.toPlainText would turn no-break blanks into blanks."""
+    return (
+        cursor.selectedText()
+        .replace("\u2029", "\n")
+        .replace("\u2028", "\n")
+        .replace("\ufdd0", "")
+        .replace("\ufdd1", "")
+    )
+
+
+class TableBrowser(SafeBrowser):
+    """A table; wider than the column it scrolls sideways, and words stay whole."""
+
+    def __init__(self, theme: Theme, parent: QWidget | None = None) -> None:
+        super().__init__(theme, parent)
+        self.setWordWrapMode(QTextOption.WrapMode.WordWrap)
+        self.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAsNeeded)
+
+    def fit(self, width: int) -> int:
+        """See SafeBrowser."""
+        height = super().fit(width)
+        is_wider = self.document().size().width() > width + 0.5
+        return height + (self.horizontalScrollBar().sizeHint().height() if is_wider else 0) + 1
+
+    def wheelEvent(self, event: QWheelEvent) -> None:
+        """Take sideways movement only."""
+        if abs(event.angleDelta().x()) > abs(event.angleDelta().y()):
+            super(SafeBrowser, self).wheelEvent(event)
+        else:
+            event.ignore()

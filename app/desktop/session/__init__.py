@@ -1,0 +1,1 @@
+"""The state behind the window: the model that is loaded and the conversation; no widgets."""

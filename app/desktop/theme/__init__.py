@@ -1,0 +1,1 @@
+"""Colours, sizes, fonts and glyphs, and how they reach the widgets."""

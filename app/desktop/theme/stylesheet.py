@@ -1,0 +1,152 @@
+"""The one application stylesheet and the CSS of message documents, both built from the tokens."""
+
+from collections.abc import Callable
+
+from app.desktop.theme.tokens import Colours
+
+Px = Callable[[float], int]
+
+
+def application_stylesheet(c: Colours, px: Px) -> str:
+    """Return the Qt stylesheet of the whole application."""
+    return "".join((_bases(c, px), _buttons(c, px), _inputs(c, px), _frames(c, px), _scroll_bars(c, px), _menus(c, px)))
+
+
+def document_stylesheet(c: Colours, px: Px, code_families: str) -> str:
+    """Return the CSS of message text; heads are styled paragraphs because Qt overrules the sizes of h1 to h6."""
+    line = "-qt-line-height-type:minimum"
+    return f"""
+    p, li, td, th {{ line-height:{px(23)}px;{line}; }}
+    p {{ margin-top:0;margin-bottom:{px(9)}px; }}
+    p.h1 {{ font-size:{px(20)}px;font-weight:600;line-height:{px(28)}px;margin-top:{px(10)}px; }}
+    p.h2 {{ font-size:{px(18)}px;font-weight:600;line-height:{px(26)}px;margin-top:{px(8)}px; }}
+    p.h3 {{ font-size:{px(16)}px;font-weight:600;line-height:{px(24)}px;margin-top:{px(4)}px; }}
+    p.first {{ margin-top:0; }}
+    ul, ol {{ margin-top:0;margin-bottom:{px(9)}px; }}
+    li {{ margin-bottom:{px(4)}px; }}
+    a {{ color:{c.link};text-decoration:underline; }}
+    code {{ font-family:{code_families};font-size:{px(13)}px;background-color:{c.code_head}; }}
+    pre, .source {{ font-family:{code_families};font-size:{px(13)}px; }}
+    pre {{ background-color:{c.code};margin-top:{px(2)}px;margin-bottom:{px(9)}px; }}
+    blockquote {{ margin-top:0;margin-bottom:{px(9)}px;margin-left:{px(16)}px;margin-right:0;color:{c.muted}; }}
+    hr {{ background-color:{c.border}; }}
+    table {{ border-collapse:collapse;border-style:solid;border-color:{c.border}; }}
+    th {{ background-color:{c.code_head};font-weight:600; }}
+    """
+
+
+def _bases(c: Colours, px: Px) -> str:
+    return f"""
+    * {{ selection-background-color:{c.selection};selection-color:{c.text}; }}
+    QMainWindow, #conversation {{ background:{c.bg}; }}
+    QLabel {{ color:{c.text};background:transparent; }}
+    QLabel[role="muted"] {{ color:{c.muted}; }}
+    QLabel[role="meta"] {{ color:{c.muted};font-size:{px(12)}px; }}
+    QLabel[role="section"] {{ color:{c.muted};font-size:{px(11)}px;font-weight:600;letter-spacing:1px; }}
+    QLabel[role="title"] {{ font-size:{px(13)}px;font-weight:600; }}
+    QLabel[role="headline"] {{ font-size:{px(20)}px;font-weight:600; }}
+    QLabel[role="lead"] {{ font-size:{px(15)}px;color:{c.muted}; }}
+    QLabel[role="speaker"] {{ font-size:{px(13)}px;font-weight:600;color:{c.muted}; }}
+    QLabel[role="model"] {{ font-size:{px(13)}px;font-weight:600;color:{c.accent}; }}
+    QLabel[role="number"] {{ font-size:{px(26)}px;font-weight:600; }}
+    QLabel[role="idle"] {{ font-size:{px(26)}px;font-weight:600;color:{c.control_border}; }}
+    QLabel[role="language"] {{ color:{c.muted};font-size:{px(12)}px; }}
+    QLabel[role="error"] {{ color:{c.error};font-weight:600; }}
+    QToolTip {{ color:{c.text};background:{c.raised};border:1px solid {c.border};padding:{px(4)}px {px(6)}px; }}
+    SafeBrowser, PlainText, CodeText {{ border:0;background:transparent; }}
+    """
+
+
+def _buttons(c: Colours, px: Px) -> str:
+    return f"""
+    QPushButton, QToolButton {{
+        color:{c.text};background:transparent;border:1px solid transparent;border-radius:{px(6)}px;
+        padding:{px(5)}px {px(10)}px;font-size:{px(13)}px; }}
+    QToolButton[glyph="true"] {{ padding:0; }}
+    QPushButton[kind="outline"] {{ background:{c.raised};border-color:{c.border}; }}
+    QPushButton[kind="small"] {{ padding:{px(3)}px {px(8)}px;font-size:{px(12)}px;color:{c.text}; }}
+    QPushButton[kind="pill"] {{ background:{c.raised};border:1px solid {c.border};border-radius:{px(13)}px;
+        padding:{px(5)}px {px(12)}px; }}
+    QPushButton:hover, QToolButton:hover, QPushButton[kind="outline"]:hover, QPushButton[kind="pill"]:hover {{
+        background:{c.hover}; }}
+    QPushButton:checked, QToolButton:checked {{ background:{c.selection}; }}
+    QPushButton:focus, QToolButton:focus {{ border:2px solid {c.accent};padding:{px(4)}px {px(9)}px; }}
+    QToolButton[glyph="true"]:focus {{ padding:0; }}
+    QPushButton[kind="small"]:focus {{ padding:{px(2)}px {px(7)}px; }}
+    QPushButton[kind="primary"] {{ background:{c.accent};color:{c.on_accent};font-weight:600;
+        border:1px solid {c.accent};padding:{px(6)}px {px(16)}px; }}
+    QPushButton[kind="primary"]:hover {{ background:{c.accent_hover};border-color:{c.accent_hover}; }}
+    QPushButton[kind="primary"]:focus {{ border:2px solid {c.text};padding:{px(5)}px {px(15)}px; }}
+    QPushButton[kind="primary"]:disabled {{ background:{c.hover};color:{c.muted};border-color:{c.hover}; }}
+    QPushButton:disabled, QToolButton:disabled {{ color:{c.muted}; }}
+    """
+
+
+def _inputs(c: Colours, px: Px) -> str:
+    return f"""
+    QLineEdit, QPlainTextEdit {{ placeholder-text-color:{c.muted}; }}
+    #composerFrame {{ background:{c.raised};border:1px solid {c.control_border};border-radius:{px(12)}px; }}
+    #composerFrame[focused="true"] {{ border-color:{c.accent}; }}
+    #composerText {{ background:transparent;border:0;font-size:{px(15)}px; }}
+    #pasteChip {{ background:{c.code};border:1px solid {c.border};border-radius:{px(8)}px; }}
+    QLineEdit, #stopStrings {{ background:{c.raised};color:{c.text};border:1px solid {c.control_border};
+        border-radius:{px(6)}px;padding:{px(3)}px {px(7)}px;font-size:{px(13)}px; }}
+    QLineEdit:focus, #stopStrings:focus {{ border:2px solid {c.accent};padding:{px(2)}px {px(6)}px; }}
+    QLineEdit[quiet="true"] {{ background:transparent;border-color:transparent;padding-right:{px(1)}px; }}
+    QLineEdit[quiet="true"]:hover {{ background:{c.raised};border-color:{c.control_border}; }}
+    QLineEdit[quiet="true"]:focus {{ background:{c.raised};border-color:{c.accent};padding-right:0; }}
+    QLineEdit[invalid="true"] {{ border:2px solid {c.error};padding:{px(2)}px {px(6)}px; }}
+    QSlider {{ background:transparent;min-height:{px(18)}px; }}
+    QSlider::groove:horizontal {{ height:{px(4)}px;background:{c.border};border-radius:{px(2)}px; }}
+    QSlider::sub-page:horizontal {{ background:{c.accent};border-radius:{px(2)}px; }}
+    QSlider::handle:horizontal {{ width:{px(12)}px;height:{px(12)}px;margin:-{px(5)}px 0;
+        border:1px solid {c.control_border};border-radius:{px(7)}px;background:{c.raised}; }}
+    QSlider::handle:horizontal:hover {{ border-color:{c.accent}; }}
+    QSlider::handle:horizontal:focus {{ border:2px solid {c.accent}; }}
+    QProgressBar {{ background:{c.border};border:0;border-radius:{px(2)}px;
+        max-height:{px(4)}px;min-height:{px(4)}px; }}
+    QProgressBar::chunk {{ background:{c.accent};border-radius:{px(2)}px; }}
+    """
+
+
+def _frames(c: Colours, px: Px) -> str:
+    return f"""
+    #topBar {{ background:{c.bg};border:0;border-bottom:1px solid {c.border}; }}
+    #inspector {{ background:{c.surface};border:0;border-left:1px solid {c.border}; }}
+    #inspectorBody {{ background:{c.surface}; }}
+    #userBlock {{ background:{c.user_block};border-radius:{px(10)}px; }}
+    #codeBlock {{ background:{c.code};border:1px solid {c.border};border-radius:{px(8)}px; }}
+    #codeHead {{ background:{c.code_head};border:0;border-top-left-radius:{px(7)}px;
+        border-top-right-radius:{px(7)}px; }}
+    #notice {{ background:{c.surface};border:1px solid {c.border};border-radius:{px(8)}px; }}
+    #errorBlock {{ background:{c.surface};border:1px solid {c.border};border-left:3px solid {c.error};
+        border-top-right-radius:{px(8)}px;border-bottom-right-radius:{px(8)}px; }}
+    #linkTarget {{ background:{c.raised};color:{c.muted};border:1px solid {c.border};font-size:{px(12)}px;
+        padding:{px(3)}px {px(8)}px;border-radius:{px(4)}px; }}
+    #rule {{ background:{c.border};border:0; }}
+    """
+
+
+def _scroll_bars(c: Colours, px: Px) -> str:
+    return f"""
+    QScrollArea, QAbstractScrollArea {{ border:0;background:transparent; }}
+    QScrollBar:vertical {{ background:transparent;width:{px(10)}px;margin:{px(2)}px; }}
+    QScrollBar:horizontal {{ background:transparent;height:{px(10)}px;margin:{px(2)}px; }}
+    QScrollBar::handle {{ background:{c.control_border};border-radius:{px(3)}px; }}
+    QScrollBar::handle:vertical {{ min-height:{px(28)}px; }}
+    QScrollBar::handle:horizontal {{ min-width:{px(28)}px; }}
+    QScrollBar::handle:disabled {{ background:transparent; }}
+    QScrollBar::handle:hover {{ background:{c.muted}; }}
+    QScrollBar::add-line, QScrollBar::sub-line {{ width:0;height:0; }}
+    QScrollBar::add-page, QScrollBar::sub-page {{ background:transparent; }}
+    """
+
+
+def _menus(c: Colours, px: Px) -> str:
+    return f"""
+    QMenu {{ background:{c.raised};color:{c.text};border:1px solid {c.border};padding:{px(4)}px; }}
+    QMenu::item {{ padding:{px(6)}px {px(24)}px {px(6)}px {px(24)}px;border-radius:{px(4)}px; }}
+    QMenu::item:selected {{ background:{c.selection}; }}
+    QMenu::item:disabled {{ color:{c.muted}; }}
+    QMenu::separator {{ height:1px;background:{c.border};margin:{px(4)}px {px(8)}px; }}
+    """

@@ -1,0 +1,1 @@
+"""What the window shows; each widget gets its inputs by constructor and tells its outputs as signals."""

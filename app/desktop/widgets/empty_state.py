@@ -1,0 +1,93 @@
+"""EmptyState: what a person sees before the first message: where things stand, and the one next step."""
+
+from PySide6.QtCore import Qt, Signal
+from PySide6.QtWidgets import QHBoxLayout, QLabel, QPushButton, QVBoxLayout, QWidget
+
+from app.desktop.rendering.plain import isolated, shortened
+from app.desktop.session.model_session import ModelSession, ModelState
+from app.desktop.theme.theme import Theme
+
+_PROMISE = "The model runs on this computer. What you write stays here."
+
+
+class EmptyState(QWidget):
+    """A headline, one line on the model, and buttons only where a model is missing.
+
+    Signals:
+        open_requested: choose a model file.
+        starter_requested: take the starter model.
+    """
+
+    open_requested = Signal()
+    starter_requested = Signal()
+
+    def __init__(self, theme: Theme, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self._theme = theme
+        self._headline = _label("headline")
+        self._lead = _label("lead")
+        self._hint = _label("muted")
+        self._starter = QPushButton("Use the starter model")
+        self._starter.setProperty("kind", "primary")
+        self._open = QPushButton("Open a model file …")
+        self._open.setProperty("kind", "outline")
+        self._starter.clicked.connect(self.starter_requested)
+        self._open.clicked.connect(self.open_requested)
+        self._buttons = QWidget()
+        row = QHBoxLayout(self._buttons)
+        row.setContentsMargins(0, 0, 0, 0)
+        row.addStretch()
+        row.addWidget(self._starter)
+        row.addWidget(self._open)
+        row.addStretch()
+        box = QVBoxLayout(self)
+        box.addStretch(2)
+        for widget in (self._headline, self._lead, self._hint, self._buttons):
+            box.addWidget(widget)
+        box.addStretch(3)
+        theme.changed.connect(self._on_theme_changed)
+        self._on_theme_changed()
+        self._buttons.hide()
+        self._set("What can I help with?", _PROMISE, "")
+
+    @property
+    def text(self) -> str:
+        """All that is said."""
+        return "\n".join(label.text() for label in (self._headline, self._lead, self._hint) if label.text())
+
+    def show_model(self, model: ModelSession) -> None:
+        """Say where the model is."""
+        name = isolated(shortened(model.label, 60))
+        error = model.error
+        needs_model = model.state in (ModelState.FAILED, ModelState.NONE)
+        self._buttons.setVisible(needs_model)
+        if needs_model and error is not None:
+            self._set("No model is loaded", shortened(error.message, 300), shortened(error.hint, 300))
+        elif needs_model:
+            self._set("No model is loaded", "Choose one to begin.", "")
+        elif model.state is ModelState.LOADING:
+            self._set("What can I help with?", _PROMISE, f"{name} is loading. You can write already.")
+        else:
+            self._set("What can I help with?", _PROMISE, "")
+
+    def _set(self, headline: str, lead: str, hint: str) -> None:
+        for label, text in ((self._headline, headline), (self._lead, lead), (self._hint, hint)):
+            label.setText(text)
+        # Keeps its line, so that the headline does not move when the model is loaded.
+        self._hint.setText(hint or " ")
+
+    def _on_theme_changed(self) -> None:
+        layout = self.layout()
+        if layout is not None:
+            px = self._theme.px
+            layout.setContentsMargins(px(24), px(24), px(24), px(24))
+            layout.setSpacing(px(10))
+
+
+def _label(role: str) -> QLabel:
+    label = QLabel()
+    label.setTextFormat(Qt.TextFormat.PlainText)
+    label.setAlignment(Qt.AlignmentFlag.AlignCenter)
+    label.setWordWrap(True)
+    label.setProperty("role", role)
+    return label

@@ -1,0 +1,305 @@
+"""The rows of a conversation: what the user said, exactly as typed, and what the model answered with its numbers."""
+
+from collections.abc import Callable
+
+from PySide6.QtCore import QEvent, Qt, QTimer, Signal
+from PySide6.QtGui import QContextMenuEvent, QEnterEvent, QGuiApplication, QTextBlockFormat, QTextCursor
+from PySide6.QtWidgets import QFrame, QLabel, QMenu, QPushButton, QWidget
+
+from app.desktop.rendering.blocks import BlockParser
+from app.desktop.rendering.highlighting import CodeLexer
+from app.desktop.rendering.plain import isolated, shortened
+from app.desktop.rendering.safe_browser import SafeBrowser
+from app.desktop.session.turns import ReplyState, ReplyTurn, UserTurn
+from app.desktop.theme.glyphs import GlyphButton
+from app.desktop.theme.theme import Theme
+from app.desktop.widgets.error_block import ErrorBlock
+from app.desktop.widgets.figures import count_text
+from app.desktop.widgets.reply_body import ReplyBody
+from app.desktop.widgets.reply_outcome import outcome_details, outcome_mark, outcome_numbers, progress_text
+
+_PREVIEW_LINES = 16
+_PREVIEW_CHARS = 2_000
+_MAX_SHOWN_CHARS = 50_000  # more would take long to lay out; copying gives everything
+_COPIED_MS = 1500
+
+
+class PlainText(SafeBrowser):
+    """Text exactly as typed: no mark-up, every blank and line break kept."""
+
+    def set_text(self, text: str) -> None:
+        """Show `text`."""
+        self.set_html(text)  # the source of this document is the text itself
+
+    def _fill(self, source: str) -> None:
+        document = self.document()
+        document.setPlainText(source)
+        self.setTabStopDistance(4 * self.fontMetrics().horizontalAdvance(" "))
+        cursor = QTextCursor(document)
+        cursor.select(QTextCursor.SelectionType.Document)
+        line = QTextBlockFormat()
+        line.setLineHeight(self._theme.px(23), QTextBlockFormat.LineHeightTypes.MinimumHeight.value)
+        cursor.mergeBlockFormat(line)
+
+
+class MessageRow(QWidget):
+    """A row that says how high it is for a width.
+
+    Signals:
+        resized: its height for the present width changed.
+    """
+
+    resized = Signal()
+
+    def fit(self, width: int) -> int:
+        """Lay out for `width` and return the height."""
+        raise NotImplementedError
+
+    def restyle(self) -> None:
+        """Take the theme's present look."""
+        raise NotImplementedError
+
+
+class UserRow(MessageRow):
+    """The user's message on a tinted block; a very long one is folded."""
+
+    def __init__(self, theme: Theme, turn: UserTurn, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self._theme = theme
+        self._turn = turn
+        self._is_unfolded = False
+        self._is_long = turn.text.count("\n") > _PREVIEW_LINES or len(turn.text) > _PREVIEW_CHARS
+        self._block = QFrame(self)
+        self._block.setObjectName("userBlock")
+        self._speaker = QLabel("You", self._block)
+        self._speaker.setProperty("role", "speaker")
+        self._text = PlainText(theme, self._block)
+        self._text.setAccessibleName("You")
+        self._unfold = QPushButton("Show all", self._block)
+        self._unfold.setProperty("kind", "small")
+        self._unfold.clicked.connect(self._on_unfold)
+        self._unfold.setVisible(self._is_long)
+        self._copy = GlyphButton(theme, "copy", "Copy message", self._block, size=26)
+        self._copy.setFocusPolicy(Qt.FocusPolicy.ClickFocus)
+        self._copy.clicked.connect(self.copy)
+        self._copy.hide()
+        self._show_text()
+
+    @property
+    def text_widget(self) -> PlainText:
+        """The widget that holds the text."""
+        return self._text
+
+    def copy(self) -> None:
+        """Put the message on the clipboard, as it was typed."""
+        QGuiApplication.clipboard().setText(self._turn.text)
+
+    def fit(self, width: int) -> int:
+        """See MessageRow."""
+        px = self._theme.px
+        pad, top = px(14), px(10)
+        speaker = self._speaker.sizeHint().height()
+        self._speaker.setGeometry(pad, top, width - 2 * pad - px(30), speaker)
+        self._copy.move(width - px(8) - self._copy.width(), px(6))
+        y = top + speaker + px(4)
+        height = self._text.fit(width - 2 * pad)
+        self._text.setGeometry(pad, y, width - 2 * pad, height)
+        y += height
+        if not self._unfold.isHidden():
+            size = self._unfold.sizeHint()
+            self._unfold.setGeometry(pad - px(8), y + px(4), size.width(), size.height())
+            y += px(4) + size.height()
+        y += px(12)
+        self._block.setGeometry(0, 0, width, y)
+        return y
+
+    def restyle(self) -> None:
+        """See MessageRow."""
+        self._text.restyle()
+
+    def enterEvent(self, event: QEnterEvent) -> None:
+        """See QWidget."""
+        super().enterEvent(event)
+        self._copy.show()
+
+    def leaveEvent(self, event: QEvent) -> None:
+        """See QWidget."""
+        super().leaveEvent(event)
+        self._copy.hide()
+
+    def _show_text(self) -> None:
+        text = self._turn.text
+        if self._is_unfolded:
+            self._unfold.setVisible(len(text) > _MAX_SHOWN_CHARS)
+            self._unfold.setEnabled(False)
+            self._unfold.setText("The rest is not shown; copying gives the whole message")
+            text = text[:_MAX_SHOWN_CHARS]
+        elif self._is_long:
+            num_lines = text.count("\n") + 1
+            self._unfold.setText(f"Show all {count_text(num_lines)} lines, {count_text(len(text))} characters")
+            text = "\n".join(text[:_PREVIEW_CHARS].split("\n")[:_PREVIEW_LINES]) + " …"
+        self._text.set_text(text)
+
+    def _on_unfold(self) -> None:
+        self._is_unfolded = True
+        self._show_text()
+        self.resized.emit()
+
+
+class ReplyRow(MessageRow):
+    """A reply: name, body, an error in place, and a line of numbers of fixed height.
+
+    Signals:
+        retry_requested, load_requested: the buttons of the row.
+        link_activated, link_hovered: see SafeBrowser.
+    """
+
+    retry_requested = Signal()
+    load_requested = Signal()
+    link_activated = Signal(str)
+    link_hovered = Signal(str)
+
+    def __init__(
+        self,
+        theme: Theme,
+        turn: ReplyTurn,
+        parser: Callable[[], BlockParser],
+        lexer: CodeLexer,
+        parent: QWidget | None = None,
+    ) -> None:
+        super().__init__(parent)
+        self._theme = theme
+        self._turn = turn
+        self._is_last = True
+        self._can_load = False
+        self._width = 0
+        self._name = QLabel(self)
+        self._name.setTextFormat(Qt.TextFormat.PlainText)
+        self._name.setProperty("role", "model")
+        self.body = ReplyBody(theme, parser, lexer, self)
+        self.body.height_changed.connect(self._on_height_changed)
+        self.body.link_activated.connect(self.link_activated)
+        self.body.link_hovered.connect(self.link_hovered)
+        self.error = ErrorBlock(theme, self)
+        self.error.hide()
+        self.error.retry_requested.connect(self.retry_requested)
+        self.error.load_requested.connect(self.load_requested)
+        self._meta = QLabel(self)
+        self._meta.setTextFormat(Qt.TextFormat.PlainText)
+        self._meta.setProperty("role", "meta")
+        self._copy = GlyphButton(theme, "copy", "Copy reply", self, size=26)
+        self._copy.clicked.connect(self.copy)
+        self._retry = GlyphButton(theme, "retry", "Ask again", self, size=26)
+        self._retry.clicked.connect(self.retry_requested)
+        for button in (self._copy, self._retry):
+            button.setFocusPolicy(Qt.FocusPolicy.ClickFocus)
+        self._copied_timer = QTimer(self)
+        self._copied_timer.setSingleShot(True)
+        self._copied_timer.setInterval(_COPIED_MS)
+        self._copied_timer.timeout.connect(lambda: self._copy.set_glyph("copy"))
+        if turn.text:
+            self.body.set_text(turn.text)
+        self.refresh()
+
+    @property
+    def meta_text(self) -> str:
+        """The line below the reply."""
+        return self._meta.text()
+
+    def append(self, text: str) -> None:
+        """Show a piece of the reply."""
+        self.body.append(text)
+
+    def restart(self) -> None:
+        """Remove the earlier text: the new one begins."""
+        self.body.clear()
+
+    def set_is_last(self, is_last: bool) -> None:
+        """Only the last reply can be asked for again."""
+        self._is_last = is_last
+        self.refresh()
+
+    def set_can_load(self, can_load: bool) -> None:
+        """Offer to load the model instead of asking again: there is none at present."""
+        if can_load != self._can_load:
+            self._can_load = can_load
+            self.refresh()
+
+    def refresh(self) -> None:
+        """Show the turn's present state."""
+        turn = self._turn
+        name = isolated(shortened(turn.model_name, 120))
+        self._name.setText(name)
+        self.body.set_name(name)
+        if not turn.is_open:
+            self.body.finish()
+        was_failed = not self.error.isHidden()
+        is_failed = turn.state is ReplyState.FAILED and turn.error is not None
+        if turn.error is not None and is_failed:
+            self.error.show_error(turn.error, can_load=self._can_load, can_retry=self._is_last)
+        self.error.setVisible(is_failed)
+        text = progress_text(turn) if turn.is_open else self._outcome_text()
+        self._meta.setText(text)
+        self._meta.setToolTip("" if turn.is_open else outcome_details(turn))
+        self._copy.setVisible(not turn.is_open and bool(turn.text))
+        self._retry.setVisible(not turn.is_open and not is_failed and self._is_last)
+        if was_failed or is_failed:
+            self._on_height_changed()
+        elif self._width:
+            self._place()
+
+    def copy(self) -> None:
+        """Put the reply on the clipboard, as Markdown."""
+        QGuiApplication.clipboard().setText(self._turn.text)
+        self._copy.set_glyph("check")
+        self._copied_timer.start()
+
+    def fit(self, width: int) -> int:
+        """See MessageRow."""
+        self._width = width
+        self.body.fit(width)
+        return self._place()
+
+    def restyle(self) -> None:
+        """See MessageRow."""
+        self.body.restyle()
+
+    def contextMenuEvent(self, event: QContextMenuEvent) -> None:
+        """See QWidget; offers what the buttons offer."""
+        menu = QMenu(self)
+        menu.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
+        menu.addAction("Copy reply", self.copy)
+        if self._retry.isVisible():
+            menu.addAction("Ask again", self.retry_requested.emit)
+        menu.popup(event.globalPos())
+
+    def _outcome_text(self) -> str:
+        parts = (outcome_mark(self._turn), outcome_numbers(self._turn))
+        return " · ".join(part for part in parts if part)
+
+    def _on_height_changed(self) -> None:
+        if self._width:
+            self._place()
+            self.resized.emit()
+
+    def _place(self) -> int:
+        px, width = self._theme.px, self._width
+        name = self._name.sizeHint().height()
+        self._name.setGeometry(0, 0, width, name)
+        y = name + px(6)
+        self.body.move(0, y)
+        if self.body.segments:
+            y += self.body.height() + px(6)
+        if not self.error.isHidden():
+            height = self.error.fit(width)
+            self.error.setGeometry(0, y + px(4), width, height)
+            y += height + px(8)
+        # The line keeps its height in every state, so nothing jumps when a reply ends.
+        line = px(26)
+        x = width
+        for button in (self._retry, self._copy):
+            if not button.isHidden():
+                x -= button.width()
+                button.move(x, y + (line - button.height()) // 2)
+        self._meta.setGeometry(0, y, max(0, x - px(8)), line)
+        return y + line

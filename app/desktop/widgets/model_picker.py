@@ -1,0 +1,178 @@
+"""ModelPicker: the button that names the model, its menu, and the progress of a load."""
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from PySide6.QtCore import QRectF, QSize, Qt, Signal
+from PySide6.QtGui import QPainter, QPaintEvent
+from PySide6.QtWidgets import QFileDialog, QHBoxLayout, QMenu, QProgressBar, QPushButton, QWidget
+
+from app.desktop.rendering.plain import action_text, isolated, shortened, tool_tip_text
+from app.desktop.session.model_session import ModelSession, ModelState, Starter
+from app.desktop.theme.glyphs import paint_glyph
+from app.desktop.theme.theme import Theme
+
+_MAX_RECENT = 5
+
+
+class _PickerButton(QPushButton):
+    """Its label is cut in the middle when there is little room; a chevron stands at the right."""
+
+    def __init__(self, theme: Theme, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self._theme = theme
+        self._label = ""
+        self.setCursor(Qt.CursorShape.PointingHandCursor)
+
+    def set_label(self, label: str) -> None:
+        self._label = label
+        self.setAccessibleName(f"Model: {label}")
+        self.updateGeometry()
+        self.update()
+
+    @property
+    def label(self) -> str:
+        return self._label
+
+    def sizeHint(self) -> QSize:
+        px = self._theme.px
+        return QSize(self.fontMetrics().horizontalAdvance(self._label) + px(42), super().sizeHint().height())
+
+    def minimumSizeHint(self) -> QSize:
+        return QSize(self._theme.px(60), super().minimumSizeHint().height())
+
+    def paintEvent(self, event: QPaintEvent) -> None:
+        super().paintEvent(event)
+        px = self._theme.px
+        painter = QPainter(self)
+        painter.setPen(self._theme.colour("text"))
+        area = self.rect().adjusted(px(10), 0, -px(28), 0)
+        text = self.fontMetrics().elidedText(self._label, Qt.TextElideMode.ElideMiddle, area.width())
+        painter.drawText(area, Qt.AlignmentFlag.AlignVCenter | Qt.AlignmentFlag.AlignLeft, text)
+        side = px(12)
+        box = QRectF(min(self.width(), self.sizeHint().width()) - side - px(10), (self.height() - side) / 2, side, side)
+        paint_glyph(painter, "chevron_down", box, self._theme.colour("muted"))
+        painter.end()
+
+
+class ModelPicker(QWidget):
+    """Shows the model session and asks it for another model.
+
+    Args:
+        starter: tells of the starter model.
+        last_model: what was used last, may be None.
+
+    Signals:
+        model_chosen: what to load.
+        cancel_requested: give up the load.
+    """
+
+    model_chosen = Signal(str)
+    cancel_requested = Signal()
+
+    def __init__(
+        self,
+        theme: Theme,
+        starter: Callable[[], Starter],
+        last_model: str | None,
+        parent: QWidget | None = None,
+    ) -> None:
+        super().__init__(parent)
+        self._theme = theme
+        self._starter = starter
+        self._recent: list[str] = [last_model] if last_model else []
+        self._folder = ""
+        self._button = _PickerButton(theme)
+        self._button.clicked.connect(self.open_menu)
+        self._bar = QProgressBar()
+        self._bar.setRange(0, 100)
+        self._bar.setTextVisible(False)
+        self._bar.setAccessibleName("Load progress")
+        self._bar.setFixedWidth(theme.px(90))
+        self._cancel = QPushButton("Cancel")
+        self._cancel.setProperty("kind", "small")
+        self._cancel.setToolTip("Stop loading the model")
+        self._cancel.clicked.connect(self.cancel_requested)
+        row = QHBoxLayout(self)
+        row.setContentsMargins(0, 0, 0, 0)
+        row.setSpacing(theme.px(6))
+        row.addWidget(self._button)
+        row.addWidget(self._bar)
+        row.addWidget(self._cancel)
+        row.addStretch(1)
+        self._bar.hide()
+        self._cancel.hide()
+        self._button.set_label("Choose a model")
+        self._button.setToolTip("Choose a model (Ctrl+L)")
+
+    @property
+    def label(self) -> str:
+        """What the button says."""
+        return self._button.label
+
+    @property
+    def cancel_button(self) -> QPushButton:
+        """Gives up the load; visible while there is one."""
+        return self._cancel
+
+    def show_model(self, model: ModelSession) -> None:
+        """Show where the model is."""
+        name = isolated(shortened(model.label, 80))
+        is_loading = model.state is ModelState.LOADING
+        percent = round(model.progress * 100)
+        labels = {
+            ModelState.NOT_ASKED: "Choose a model",
+            ModelState.NONE: "Choose a model",
+            ModelState.CHOOSING: "Looking for the model …",
+            ModelState.LOADING: f"Loading {name} · {percent} %",
+            ModelState.READY: name,
+            ModelState.FAILED: "No model loaded",
+            ModelState.DEAD: f"{name} · not loaded" if name else "No model loaded",
+        }
+        self._button.set_label(labels[model.state])
+        self._bar.setVisible(is_loading)
+        self._bar.setValue(percent)
+        self._cancel.setVisible(model.is_busy)
+        path = str(model.chosen.path) if model.chosen else ""
+        self._button.setToolTip(tool_tip_text(path) if path else "Choose a model (Ctrl+L)")
+
+    def remember(self, model: str) -> None:
+        """Offer a model again from now on."""
+        self._recent = [model, *(known for known in self._recent if known != model)][:_MAX_RECENT]
+
+    def menu(self) -> QMenu:
+        """Return the menu of models."""
+        menu = QMenu(self)
+        menu.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
+        starter = self._starter()
+        menu.addAction(f"{action_text(starter.label)}  (starter)", lambda: self.model_chosen.emit(starter.name))
+        recent = [model for model in self._recent if model != starter.name]
+        if recent:
+            menu.addSeparator()
+        for path in recent:
+            action = menu.addAction(action_text(shortened(Path(path).stem, 60)))
+            action.setToolTip(tool_tip_text(path))
+            action.triggered.connect(lambda _=False, path=path: self.model_chosen.emit(path))
+        menu.addSeparator()
+        menu.addAction("Open a file …", self.open_file)
+        return menu
+
+    def open_menu(self) -> None:
+        """Show the menu above the button."""
+        menu = self.menu()
+        top = self._button.mapToGlobal(self._button.rect().topLeft())
+        top.setY(top.y() - menu.sizeHint().height())
+        menu.popup(top)
+
+    def open_file(self) -> None:
+        """Ask for a model file."""
+        dialog = QFileDialog(self.window(), "Open a model", self._folder, "GGUF models (*.gguf);;All files (*)")
+        dialog.setFileMode(QFileDialog.FileMode.ExistingFile)
+        dialog.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
+        dialog.filesSelected.connect(self._on_files_selected)
+        dialog.open()
+
+    def _on_files_selected(self, files: Sequence[str]) -> None:
+        if files:
+            self._folder = str(Path(files[0]).parent)
+            self.model_chosen.emit(files[0])

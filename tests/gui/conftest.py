@@ -1,0 +1,66 @@
+"""A window over a scripted engine."""
+
+from collections.abc import Callable, Iterator
+
+import pytest
+from PySide6.QtWidgets import QApplication
+from pytestqt.qtbot import QtBot
+
+from app.desktop.application import build_window
+from app.desktop.session.model_session import Starter
+from app.desktop.theme.theme import Theme
+from app.settings import Settings
+from app.settings import Theme as ThemeMode
+from tests.gui.scripted_engine import Choice, Desk, ScriptedClient, find_default_model
+
+
+@pytest.fixture(scope="session")
+def _one_theme(qapp: QApplication) -> Theme:
+    return Theme(qapp, ThemeMode.LIGHT, family="DejaVu Sans")
+
+
+@pytest.fixture
+def theme(_one_theme: Theme) -> Iterator[Theme]:
+    yield _one_theme
+    _one_theme.set_mode(ThemeMode.LIGHT)
+    _one_theme.reset_zoom()
+
+
+@pytest.fixture
+def make_desk(theme: Theme, qtbot: QtBot) -> Iterator[Callable[..., Desk]]:
+    made: list[Desk] = []
+
+    def make(choose: Callable[[str | None], Choice] = find_default_model) -> Desk:
+        client = ScriptedClient()
+        opened: list[str] = []
+        saved: list[tuple[str, object]] = []
+        parts = build_window(
+            theme,
+            client,
+            choose=choose,
+            starter=lambda: Starter(name="starter", label="Starter model"),
+            settings=Settings(),
+            save=lambda name, value: saved.append((name, value)),
+            open_link=opened.append,
+        )
+        desk = Desk(parts, client, qtbot)
+        desk.opened, desk.saved = opened, saved
+        made.append(desk)
+        parts.window.resize(1000, 700)
+        parts.window.show()
+        qtbot.waitExposed(parts.window)
+        return desk
+
+    yield make
+    for desk in made:
+        desk.parts.close()
+        desk.parts.window.deleteLater()
+        desk.parts.bridge.deleteLater()
+
+
+@pytest.fixture
+def desk(make_desk: Callable[..., Desk]) -> Desk:
+    """A window whose model is loaded."""
+    desk = make_desk()
+    desk.load()
+    return desk

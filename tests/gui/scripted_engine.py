@@ -1,0 +1,195 @@
+"""A scripted engine and the hand that plays it: a test says what the engine answers, and sees what was asked of it."""
+
+import dataclasses
+import itertools
+from pathlib import Path
+
+from pytestqt.qtbot import QtBot
+
+from app.desktop.application import WindowParts
+from engine import (
+    Command,
+    Delta,
+    EngineDied,
+    ErrorInfo,
+    Event,
+    Failed,
+    Finished,
+    FinishReason,
+    Generate,
+    LoadModel,
+    ModelDescription,
+    ModelLoaded,
+    OnEvent,
+    RequestMetrics,
+)
+
+
+class ScriptedClient:
+    """Implements EngineClient; does nothing by itself."""
+
+    def __init__(self) -> None:
+        self.sent: list[Command] = []
+        self.closed_after: float | None = None
+        self._on_event: OnEvent = lambda event: None
+
+    def start(self, on_event: OnEvent) -> None:
+        self._on_event = on_event
+
+    def send(self, command: Command) -> None:
+        self.sent.append(command)
+
+    def close(self, timeout_s: float = 2.0) -> None:
+        self.closed_after = timeout_s
+
+    def emit(self, *events: Event) -> None:
+        for event in events:
+            self._on_event(event)
+
+    def last(self, kind: type[Command]) -> Command:
+        return next(command for command in reversed(self.sent) if isinstance(command, kind))
+
+    def count(self, kind: type[Command]) -> int:
+        return sum(isinstance(command, kind) for command in self.sent)
+
+
+@dataclasses.dataclass
+class Choice:
+    """What the choice of models found."""
+
+    path: Path
+    label: str
+    last_model: str
+
+
+def describe(**changes: object) -> ModelDescription:
+    """Return the description of a small model."""
+    values: dict[str, object] = {
+        "path": "/models/small.gguf",
+        "name": "Small",
+        "architecture": "llama",
+        "type_name": "Q4_1",
+        "n_params": 1,
+        "weight_bytes": 1,
+        "n_ctx": 4096,
+        "n_ctx_requested": 0,
+        "n_ctx_train": 4096,
+        "n_vocab": 1,
+        "n_layer": 1,
+        "n_batch": 1,
+        "n_ubatch": 1,
+        "n_seq_max": 4,
+        "n_threads": 1,
+        "n_gpu_layers": 0,
+        "device": "cpu",
+        "type_k": "f16",
+        "type_v": "f16",
+        "kv_bytes_per_token": 1024,
+        "has_chat_template": True,
+        "load_s": 0.1,
+    }
+    return ModelDescription(**(values | changes))  # type: ignore[arg-type]
+
+
+def metrics(**changes: object) -> RequestMetrics:
+    """Return the measures of a short reply."""
+    values: dict[str, object] = {
+        "num_prompt_tokens": 30,
+        "num_cached_tokens": 10,
+        "num_generated_tokens": 11,
+        "ttft_s": 0.25,
+        "prefill_s": 0.2,
+        "decode_s": 0.5,
+    }
+    return RequestMetrics(**(values | changes))  # type: ignore[arg-type]
+
+
+class Desk:
+    """One window and the hand that plays its engine."""
+
+    def __init__(self, parts: WindowParts, client: ScriptedClient, qtbot: QtBot) -> None:
+        self.parts = parts
+        self.client = client
+        self.qtbot = qtbot
+        self.opened: list[str] = []
+        self.saved: list[tuple[str, object]] = []
+        self.window = parts.window
+        self.view = parts.window.chat_view
+        self.composer = parts.window.composer
+        self._counts = itertools.count(1)
+
+    def load(self, **changes: object) -> None:
+        """Choose the default model and load it."""
+        before = self.client.count(LoadModel)
+        self.parts.actions.choose_model(None)
+        self.qtbot.waitUntil(lambda: self.client.count(LoadModel) > before)
+        request = self.client.last(LoadModel)
+        self.client.emit(ModelLoaded(request_id=request.request_id, description=describe(**changes)))
+        self.qtbot.waitUntil(lambda: self.parts.model.description is not None)
+
+    def say(self, text: str) -> str:
+        """Send a message and return the id of its request."""
+        before = self.client.count(Generate)
+        self.composer.text_edit.setPlainText(text)
+        self.composer.submit()
+        self.qtbot.waitUntil(lambda: self.client.count(Generate) > before)
+        return self.client.last(Generate).request_id
+
+    def delta(self, request_id: str, text: str) -> None:
+        """Let a piece arrive and be shown."""
+        count = next(self._counts)
+        self.client.emit(
+            Delta(
+                request_id=request_id,
+                text=text,
+                num_generated_tokens=count,
+                num_context_tokens=30 + count,
+                decode_s=count * 0.05,
+            )
+        )
+        self.parts.bridge._drain()
+
+    def finish(self, request_id: str, text: str, reason: FinishReason = FinishReason.STOP, **changes: object) -> None:
+        """Let the reply end."""
+        stop_string = changes.pop("stop_string", None)
+        self.client.emit(
+            Finished(
+                request_id=request_id,
+                text=text,
+                token_ids=(),
+                finish_reason=reason,
+                metrics=metrics(**changes),
+                stop_string=stop_string,  # type: ignore[arg-type]
+            )
+        )
+        self.qtbot.waitUntil(lambda: not self.parts.conversation.is_busy)
+
+    def reply(self, question: str, answer: str) -> None:
+        """Play a whole exchange."""
+        request_id = self.say(question)
+        self.delta(request_id, answer)
+        self.finish(request_id, answer)
+
+    def fail(self, request_id: str, error: ErrorInfo) -> None:
+        """Let the reply fail."""
+        self.client.emit(Failed(request_id=request_id, error=error))
+        self.qtbot.waitUntil(lambda: not self.parts.conversation.is_busy)
+
+    def die(self, *open_requests: str) -> ErrorInfo:
+        """Let the engine die."""
+        error = ErrorInfo("EngineDied", "The engine stopped unexpectedly (SIGKILL).", "Load the model again.")
+        for request_id in open_requests:
+            self.client.emit(Failed(request_id=request_id, error=error))
+        self.client.emit(EngineDied(exit_code=-9, log_tail=(), error=error))
+        self.qtbot.waitUntil(lambda: self.parts.model.error == error)
+        return error
+
+    @property
+    def last_row(self) -> object:
+        """The newest row."""
+        return self.view.rows[-1]
+
+
+def find_default_model(wanted: str | None) -> Choice:
+    """Stand in for the choice of models."""
+    return Choice(Path("/models/small.gguf"), "Small", wanted or "starter")

@@ -1,0 +1,191 @@
+"""The bridge: order kept, deltas joined, one timer that rests."""
+
+import threading
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from PySide6.QtCore import QThread
+from pytestqt.qtbot import QtBot
+
+from app.desktop.bridge.engine_bridge import EngineBridge
+from engine import (
+    Abort,
+    ChatMessage,
+    Delta,
+    EngineDied,
+    EngineStartFailed,
+    ErrorInfo,
+    Event,
+    Failed,
+    Finished,
+    FinishReason,
+    LoadCancelled,
+    LoadProgress,
+    LogLine,
+    ModelParams,
+    OnEvent,
+    PrefillProgress,
+    RequestMetrics,
+    RequestState,
+    Role,
+    SamplingParams,
+    StateChanged,
+)
+
+
+class Client:
+    def __init__(self, *, fails: bool = False) -> None:
+        self.sent: list[Any] = []
+        self.on_event: OnEvent = lambda event: None
+        self._fails = fails
+
+    def start(self, on_event: OnEvent) -> None:
+        if self._fails:
+            raise EngineStartFailed("The engine could not be started.", "Try again.")
+        self.on_event = on_event
+
+    def send(self, command: Any) -> None:
+        self.sent.append(command)
+
+    def close(self, timeout_s: float = 2.0) -> None:
+        self.on_event(LogLine(level=20, text="a last word"))
+
+    def from_thread(self, *events: Event) -> None:
+        thread = threading.Thread(target=lambda: [self.on_event(event) for event in events])
+        thread.start()
+        thread.join()
+
+
+@pytest.fixture
+def client() -> Client:
+    return Client()
+
+
+@pytest.fixture
+def bridge(qtbot: QtBot, client: Client) -> Iterator[EngineBridge]:
+    bridge = EngineBridge(client)
+    bridge.start()
+    yield bridge
+    bridge.close(0.1)
+
+
+def ask(bridge: EngineBridge) -> str:
+    return bridge.generate([ChatMessage(Role.USER, "hi")], SamplingParams(), "chat")
+
+
+def delta(request_id: str, text: str, count: int) -> Delta:
+    return Delta(
+        request_id=request_id, text=text, num_generated_tokens=count, num_context_tokens=count, decode_s=count / 10
+    )
+
+
+def finished(request_id: str, text: str) -> Finished:
+    measures = RequestMetrics(num_prompt_tokens=1, num_cached_tokens=0, num_generated_tokens=2)
+    return Finished(request_id=request_id, text=text, token_ids=(), finish_reason=FinishReason.STOP, metrics=measures)
+
+
+def test_deltas_of_a_tick_come_as_one(bridge: EngineBridge, client: Client, qtbot: QtBot) -> None:
+    request_id = ask(bridge)
+    seen: list[Delta] = []
+    bridge.delta_received.connect(seen.append)
+    client.from_thread(*(delta(request_id, f"{n} ", n) for n in range(1, 101)))
+    qtbot.waitUntil(lambda: bool(seen))
+    assert len(seen) == 1
+    assert seen[0].text == "".join(f"{n} " for n in range(1, 101))
+    assert seen[0].num_generated_tokens == 100
+
+
+def test_text_comes_before_the_end_and_on_the_window_thread(bridge: EngineBridge, client: Client, qtbot: QtBot) -> None:
+    request_id = ask(bridge)
+    order: list[str] = []
+    threads: list[bool] = []
+    bridge.delta_received.connect(lambda event: order.append(event.text))
+    bridge.reply_finished.connect(lambda event: order.append("end"))
+    bridge.reply_finished.connect(lambda event: threads.append(QThread.currentThread() is bridge.thread()))
+    client.from_thread(delta(request_id, "a", 1), delta(request_id, "b", 2), finished(request_id, "ab"))
+    qtbot.waitUntil(lambda: "end" in order)
+    assert order == ["ab", "end"]
+    assert threads == [True]
+
+
+def test_two_requests_keep_their_own_text(bridge: EngineBridge, client: Client, qtbot: QtBot) -> None:
+    first, second = ask(bridge), ask(bridge)
+    seen: dict[str, str] = {}
+    bridge.delta_received.connect(lambda event: seen.update({event.request_id: event.text}))
+    client.from_thread(delta(first, "a", 1), delta(second, "x", 1), delta(first, "b", 2), delta(second, "y", 2))
+    qtbot.waitUntil(lambda: len(seen) == 2)
+    assert seen == {first: "ab", second: "xy"}
+
+
+def test_timer_runs_only_while_a_request_is_open(bridge: EngineBridge, client: Client, qtbot: QtBot) -> None:
+    assert not bridge.is_ticking
+    request_id = ask(bridge)
+    assert bridge.is_ticking
+    client.from_thread(finished(request_id, ""))
+    qtbot.waitUntil(lambda: not bridge.is_ticking)
+    load_id = bridge.load_model("/m.gguf", ModelParams())
+    assert bridge.is_ticking
+    client.from_thread(LoadProgress(request_id=load_id, progress=0.5), LoadCancelled(request_id=load_id))
+    qtbot.waitUntil(lambda: not bridge.is_ticking)
+
+
+def test_failures_reach_the_signal_of_their_kind(bridge: EngineBridge, client: Client, qtbot: QtBot) -> None:
+    load_id = bridge.load_model("/m.gguf", ModelParams())
+    reply_id = ask(bridge)
+    error = ErrorInfo("OutOfMemory", "Too little memory.")
+    seen: list[tuple[str, str, ErrorInfo]] = []
+    bridge.load_failed.connect(lambda request_id, error: seen.append(("load", request_id, error)))
+    bridge.reply_failed.connect(lambda request_id, error: seen.append(("reply", request_id, error)))
+    client.from_thread(Failed(request_id=load_id, error=error), Failed(request_id=reply_id, error=error))
+    qtbot.waitUntil(lambda: len(seen) == 2)
+    assert seen == [("load", load_id, error), ("reply", reply_id, error)]
+
+
+def test_progress_events_pass_through(bridge: EngineBridge, client: Client, qtbot: QtBot) -> None:
+    request_id = ask(bridge)
+    state = StateChanged(request_id=request_id, state=RequestState.PREFILL)
+    prefill = PrefillProgress(request_id=request_id, num_done_tokens=1, num_total_tokens=9, num_cached_tokens=0)
+    with qtbot.waitSignals([bridge.state_changed, bridge.prefill_progressed]):
+        client.from_thread(state, prefill)
+
+
+def test_abort_is_sent(bridge: EngineBridge, client: Client) -> None:
+    request_id = ask(bridge)
+    bridge.abort(request_id)
+    assert client.sent[-1] == Abort(request_id=request_id)
+
+
+@pytest.mark.allow_log("the engine died")
+def test_failed_start_is_told_as_death(qtbot: QtBot) -> None:
+    bridge = EngineBridge(Client(fails=True))
+    with qtbot.waitSignal(bridge.engine_died) as caught:
+        bridge.start()
+    event = caught.args[0]
+    assert isinstance(event, EngineDied)
+    assert event.error.message == "The engine could not be started."
+    bridge.close(0.1)
+
+
+def test_nothing_is_told_after_close(client: Client, qtbot: QtBot) -> None:
+    bridge = EngineBridge(client)
+    bridge.start()
+    request_id = ask(bridge)
+    seen: list[Any] = []
+    bridge.reply_finished.connect(seen.append)
+    client.from_thread(finished(request_id, "late"))
+    bridge.close(0.1)
+    qtbot.wait(50)
+    assert seen == []
+    assert not bridge.is_ticking
+
+
+def test_slow_updates_slow_the_timer_down(bridge: EngineBridge, client: Client, qtbot: QtBot) -> None:
+    request_id = ask(bridge)
+    wait = threading.Event()
+    bridge.delta_received.connect(lambda event: wait.wait(0.03))
+    client.from_thread(delta(request_id, "a", 1))
+    qtbot.waitUntil(lambda: bridge._timer.interval() >= 110)
+    bridge.delta_received.disconnect()
+    client.from_thread(delta(request_id, "b", 2))
+    qtbot.waitUntil(lambda: bridge._timer.interval() == 33)

@@ -1,0 +1,87 @@
+"""Both looks can be read, and PySide keeps None alive."""
+
+import sys
+from typing import Any
+
+import pytest
+from PySide6.QtCore import QObject
+from PySide6.QtGui import QPalette
+from PySide6.QtWidgets import QApplication
+
+from app.desktop.theme.theme import Theme
+from app.desktop.theme.tokens import DARK, LIGHT, Colours, contrast
+from app.settings import Theme as ThemeMode
+
+LOOKS = pytest.mark.parametrize("look", [LIGHT, DARK], ids=["light", "dark"])
+SURFACES = ("bg", "surface", "raised", "user_block", "code", "code_head")
+
+
+@LOOKS
+@pytest.mark.parametrize("surface", [*SURFACES, "selection", "hover"])
+def test_text_can_be_read_everywhere(look: Colours, surface: str) -> None:
+    assert contrast(look.text, getattr(look, surface)) >= 7
+    assert contrast(look.muted, getattr(look, surface)) >= 4.5
+
+
+@LOOKS
+@pytest.mark.parametrize("surface", SURFACES)
+@pytest.mark.parametrize("role", ["accent", "link", "ok", "warn", "error"])
+def test_coloured_text_can_be_read(look: Colours, surface: str, role: str) -> None:
+    assert contrast(getattr(look, role), getattr(look, surface)) >= 4.5
+
+
+@LOOKS
+def test_controls_can_be_seen(look: Colours) -> None:
+    assert contrast(look.on_accent, look.accent) >= 4.5
+    assert contrast(look.on_accent, look.accent_hover) >= 4.5
+    for surface in ("bg", "surface", "raised"):
+        assert contrast(look.control_border, getattr(look, surface)) >= 3
+        assert contrast(look.accent, getattr(look, surface)) >= 3
+        assert all(contrast(line, getattr(look, surface)) >= 4.5 for line in look.series)
+
+
+@LOOKS
+def test_code_colours_can_be_read(look: Colours) -> None:
+    from pygments.styles import get_style_by_name
+
+    style = get_style_by_name(look.code_style)
+    colours = {style.style_for_token(kind)["color"] for kind, _ in style} - {None}
+    assert colours
+    assert all(contrast(f"#{colour}", look.code) >= 4.5 for colour in colours)
+
+
+def test_contrast_of_known_pairs() -> None:
+    assert round(contrast("#000000", "#FFFFFF"), 1) == 21.0
+    assert contrast("#777777", "#777777") == 1.0
+
+
+def test_mode_switches_palette_and_stylesheet(theme: Theme, qapp: QApplication) -> None:
+    theme.set_mode(ThemeMode.DARK)
+    assert qapp.palette().color(QPalette.ColorRole.Window).name().upper() == DARK.bg
+    assert DARK.accent in qapp.styleSheet()
+    theme.set_mode(ThemeMode.LIGHT)
+    assert qapp.palette().color(QPalette.ColorRole.Window).name().upper() == LIGHT.bg
+    assert DARK.accent not in qapp.styleSheet()
+
+
+def test_unknown_system_look_is_light(theme: Theme) -> None:
+    theme.set_mode(ThemeMode.SYSTEM)
+    assert theme.colours is LIGHT
+
+
+def test_calls_do_not_use_up_none(qapp: QApplication) -> None:
+    thing = QObject()
+    before = sys.getrefcount(None)
+    for _ in range(500):
+        thing.setObjectName("a")
+        thing.parent()
+    assert sys.getrefcount(None) > before - 100
+
+
+def test_zoom_has_limits(theme: Theme, make_desk: Any) -> None:
+    for _ in range(20):
+        theme.zoom_in()
+    assert theme.zoom == 2.0
+    for _ in range(20):
+        theme.zoom_out()
+    assert theme.zoom == 0.8
