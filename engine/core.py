@@ -74,6 +74,8 @@ class Engine:
         """Compute one batch and return what it brought."""
         self._finish_aborted()
         self._admit()
+        if self._events:  # who was let in is told before the step, which may take seconds
+            return self._take_events()
         planned = self._make_room(self._scheduler.plan())
         if planned and self._enter_step(planned):
             began = time.perf_counter()
@@ -86,15 +88,13 @@ class Engine:
             finally:
                 with self._abort_lock:
                     self._in_step = frozenset()
-        events, self._events = self._events, []
-        return events
+        return self._take_events()
 
     def fail_all(self, error: EngineError) -> list[Event]:
         """Fail every request, before the model goes."""
         for sequence in [*self._scheduler.running, *self._scheduler.waiting]:
             self._fail(sequence, error)
-        events, self._events = self._events, []
-        return events
+        return self._take_events()
 
     def close(self) -> None:
         """Free the backend; requests must have ended."""
@@ -286,6 +286,10 @@ class Engine:
             self._cache.release(sequence.slot)
             sequence.slot = None
             self._scheduler.running.remove(sequence)
+
+    def _take_events(self) -> list[Event]:
+        events, self._events = self._events, []
+        return events
 
     def _set_state(self, sequence: Sequence, state: RequestState) -> None:
         sequence.state = state

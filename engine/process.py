@@ -122,6 +122,9 @@ class ProcessClient:
         self._start_worker()
         while (item := self._outbox.get()) is not None:
             command, data = item
+            with self._lock:
+                if isinstance(command, _ASKING) and command.request_id not in self._open:
+                    continue  # it failed with the worker that died meanwhile
             if self._worker is None and isinstance(command, LoadModel) and not self._closing:
                 self._start_worker()
             worker = self._worker
@@ -199,9 +202,9 @@ class ProcessClient:
         return None
 
     def _fail_open(self, error: EngineError) -> None:
-        for request_id in sorted(self._open):
+        failed, self._open = sorted(self._open), set()  # first: a callback may ask again
+        for request_id in failed:
             self._emit(Failed(request_id=request_id, error=error.info()))
-        self._open.clear()
 
     def _emit(self, event: Event) -> None:
         if not self._closing:

@@ -20,10 +20,12 @@ class StopMatcher:
         if not self._stop:
             return text
         self._held += text
-        found = [(position, -len(stop), stop) for stop in self._stop if (position := self._held.find(stop)) >= 0]
+        places = ((self._held.find(stop), stop) for stop in self._stop)
+        found = [(position + len(stop), position, stop) for position, stop in places if position >= 0]
         if found:
-            # The earliest one wins; of two at one place the longer one, which is the more specific.
-            position, _, self.matched = min(found)
+            # The one that is complete first wins, so that it does not matter how the text was cut; of several that
+            # end at one place the longest.
+            _, position, self.matched = min(found)
             shown, self._held = self._held[:position], ""
             return shown
         keep = max(self._partial(stop) for stop in self._stop)

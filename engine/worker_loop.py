@@ -237,7 +237,7 @@ class WorkerLoop:
     def _add(self, item: _Encoded) -> None:
         request_id, engine = item.request_id, self._engine
         if request_id not in self._at_tokenizer:
-            return  # it failed when its model was unloaded
+            return  # it failed, and was taken off the books, when its model was unloaded
         self._at_tokenizer.discard(request_id)
         if item.prompt is None or engine is None:
             self._emit(Failed(request_id=request_id, error=(item.error or _no_model()).info()))

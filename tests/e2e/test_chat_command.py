@@ -273,7 +273,7 @@ def test_locale_without_unicode_is_no_trouble(tmp_path: Path) -> None:
     model = write_tiny_model(tmp_path / "tiny.gguf")
     turns = tmp_path / "turns.txt"
     turns.write_text("é日👍\n", "utf-8")
-    line = ["chat", "-m", model, *flags("--max-tokens 2")]
+    line: list[str | Path] = ["chat", "-m", model, *flags("--max-tokens 2")]
     runs = [fireside(*line, "--json", "--turns", turns, environment=extra) for extra in ({}, environment)]
     assert [done.returncode for done in runs] == [0, 0]
     counts = [events(done.stdout)[-1]["metrics"]["num_prompt_tokens"] for done in runs]

@@ -3,6 +3,7 @@
 import dataclasses
 import itertools
 from pathlib import Path
+from typing import TypeVar
 
 from pytestqt.qtbot import QtBot
 
@@ -23,6 +24,8 @@ from engine import (
     OnEvent,
     RequestMetrics,
 )
+
+_Command = TypeVar("_Command", bound=Command)
 
 
 class ScriptedClient:
@@ -46,7 +49,7 @@ class ScriptedClient:
         for event in events:
             self._on_event(event)
 
-    def last(self, kind: type[Command]) -> Command:
+    def last(self, kind: type[_Command]) -> _Command:
         return next(command for command in reversed(self.sent) if isinstance(command, kind))
 
     def count(self, kind: type[Command]) -> int:

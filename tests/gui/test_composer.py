@@ -5,7 +5,7 @@ import time
 from collections.abc import Iterator
 
 import pytest
-from PySide6.QtCore import QMimeData, Qt, QTimer
+from PySide6.QtCore import QMimeData, Qt, QTimer, QUrl
 from PySide6.QtGui import QInputMethodEvent
 from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QApplication, QWidget
@@ -192,5 +192,5 @@ def test_refused_text_comes_back_above_the_draft(composer: Composer) -> None:
 
 def test_dropped_files_are_not_taken_as_text(composer: Composer) -> None:
     data = QMimeData()
-    data.setUrls(["file:///tmp/a.gguf"])
+    data.setUrls([QUrl("file:///tmp/a.gguf")])
     assert not composer.text_edit.canInsertFromMimeData(data)

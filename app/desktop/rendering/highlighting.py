@@ -24,8 +24,8 @@ _SLICE_LINES = 60
 
 def lex(code: str, language: str) -> LineSpans:
     """Return the coloured spans of each line; none for an unknown language or code too long to be read by a person."""
-    from pygments.lexers import get_lexer_by_name  # type: ignore[import-untyped]
-    from pygments.util import ClassNotFound  # type: ignore[import-untyped]
+    from pygments.lexers import get_lexer_by_name
+    from pygments.util import ClassNotFound
 
     lines = code.split("\n")
     if not language or len(code) > _MAX_CHARS or any(len(line) > _MAX_LINE_CHARS for line in lines):
@@ -126,8 +126,8 @@ def _utf16_length(text: str) -> int:
 
 @functools.lru_cache(maxsize=512)
 def _format(style_name: str, kind: str) -> QTextCharFormat | None:
-    from pygments.styles import get_style_by_name  # type: ignore[import-untyped]
-    from pygments.token import string_to_tokentype  # type: ignore[import-untyped]
+    from pygments.styles import get_style_by_name
+    from pygments.token import string_to_tokentype
 
     style = get_style_by_name(style_name).style_for_token(string_to_tokentype(kind.removeprefix("Token.")))
     if not (style["color"] or style["bold"] or style["italic"]):

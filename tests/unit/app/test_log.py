@@ -54,6 +54,7 @@ def test_folder_that_cannot_be_made_stops_nothing(tmp_path: Path, capfd: pytest.
 def test_full_disk_prints_nothing(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     handler = start_log(find_paths(str(tmp_path)))
     assert isinstance(handler, logging.FileHandler)
+    assert handler.stream is not None
     handler.stream.close()
     handler.stream = Path("/dev/full").open("w", encoding="utf-8")  # noqa: SIM115 - the handler closes it
     logging.getLogger("some.part").info("lost")

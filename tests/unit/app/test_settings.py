@@ -214,7 +214,7 @@ def test_reader_sees_the_old_or_the_new_file_whole(store: SettingsStore, monkeyp
         seen.append(store.load()[0])
         sync(descriptor)
 
-    monkeypatch.setattr(app.settings.os, "fsync", look)
+    monkeypatch.setattr("os.fsync", look)
     store.save(Settings(theme=Theme.LIGHT))
     assert [settings.theme for settings in seen] == [Theme.DARK, Theme.LIGHT][: len(seen)]
 

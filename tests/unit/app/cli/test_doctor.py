@@ -52,7 +52,7 @@ def test_engine_that_does_not_start_is_reported_with_the_rest(
     def fail(self: object) -> None:
         raise EngineStartFailed("The engine did not start.", "Install it again.")
 
-    monkeypatch.setattr(app.cli.doctor.ChatSession, "describe_engine", fail)
+    monkeypatch.setattr("app.cli.doctor.ChatSession.describe_engine", fail)
     assert examine(data_dir, as_json=True) == ExitCode.ENGINE_DIED
     out, err = capsys.readouterr()
     assert json.loads(out)["error"] == "The engine did not start."

@@ -46,7 +46,7 @@ def test_failed_load_raises_its_error() -> None:
 
 def test_interrupted_load_is_cancelled() -> None:
     client = ScriptedClient(load=lambda: session.interrupt())
-    session = ChatSession(client)
+    session: ChatSession = ChatSession(client)
     with session, pytest.raises(KeyboardInterrupt):
         list(session.load("/x.gguf", PARAMS))
     assert isinstance(client.commands[-1], CancelLoad)
@@ -91,7 +91,7 @@ def test_second_interrupt_does_not_wait_for_the_engine() -> None:
         session.interrupt()
 
     client = ScriptedClient([press_twice])
-    session = ChatSession(client)
+    session: ChatSession = ChatSession(client)
     with session, pytest.raises(KeyboardInterrupt):
         list(session.ask(QUESTION, SAMPLING))
 

@@ -1,0 +1,208 @@
+"""A plain model of a context's memory, and a machine that plays the life of a cache's slots against it."""
+
+from collections import defaultdict
+from collections.abc import Sequence
+from typing import Any, cast
+
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
+
+from engine.kv_cache import KVCache, Slot
+
+# Text tokens that can split one text in several ways, and two control tokens whose bytes are also text.
+PIECES = [b"a", b"b", b"ab", b"ba", b"aba", b"ab", b"b"]
+A, B, AB, BA, ABA, CONTROL, OTHER_CONTROL = range(7)
+
+
+class Vocabulary:
+    """As much of a vocabulary as the cache looks at."""
+
+    pieces = PIECES
+    control_ids = frozenset({CONTROL, OTHER_CONTROL})
+
+
+class Memory:
+    """The cells of a context: sequences of (cell, token), shared by copying."""
+
+    def __init__(self, *, can_trim: bool = True, n_ctx: int = 10**9) -> None:
+        self.sequences: defaultdict[int, list[tuple[int, int]]] = defaultdict(list)
+        self.can_trim = can_trim
+        self.can_restore = True
+        self.n_ctx = n_ctx
+        self.num_written = 0
+
+    def put(self, seq_id: int, tokens: Sequence[int]) -> None:
+        """Write tokens as a step does."""
+        for token in tokens:
+            self.sequences[seq_id].append((self.num_written, token))
+            self.num_written += 1
+        assert self.num_cells <= self.n_ctx
+
+    def held(self, seq_id: int) -> list[int]:
+        """Return a sequence's tokens."""
+        return [token for _, token in self.sequences[seq_id]]
+
+    @property
+    def num_cells(self) -> int:
+        """Distinct cells in use."""
+        return len({cell for sequence in self.sequences.values() for cell, _ in sequence})
+
+    def seq_rm(self, seq_id: int, start: int) -> bool:
+        if not self.can_trim and 0 < start < len(self.sequences[seq_id]):
+            return False
+        del self.sequences[seq_id][start:]
+        return True
+
+    def seq_cp(self, source: int, target: int, end: int) -> None:
+        assert source != target
+        assert not self.sequences[target], "a sequence is shared into an empty one only"
+        self.sequences[target] = self.sequences[source][:end]
+
+    def seq_len(self, seq_id: int) -> int:
+        return len(self.sequences[seq_id])
+
+    def seq_state(self, seq_id: int) -> bytes:
+        return bytes(self.held(seq_id))
+
+    def set_seq_state(self, seq_id: int, state: bytes) -> bool:
+        assert not self.sequences[seq_id]
+        if not self.can_restore or self.num_cells + len(state) > self.n_ctx:
+            return False
+        self.put(seq_id, list(state))
+        return True
+
+
+def make(*, n_seq_max: int = 2, n_ctx: int = 100, can_trim: bool = True) -> tuple[KVCache, Memory]:
+    memory = Memory(can_trim=can_trim, n_ctx=n_ctx)
+    return KVCache(memory, cast(Any, Vocabulary()), n_seq_max=n_seq_max, n_ctx=n_ctx), memory
+
+
+def canonical(tokens: Sequence[int]) -> tuple:
+    """Return what a token list says: text as bytes, control tokens as themselves."""
+    parts: list = [b""]
+    for token in tokens:
+        if token in Vocabulary.control_ids:
+            parts += [token, b""]
+        else:
+            parts[-1] += PIECES[token]
+    return tuple(parts)
+
+
+def fill(cache: KVCache, memory: Memory, owner: str, prompt: Sequence[int]) -> tuple[Slot, int]:
+    """Acquire, and evaluate what is missing."""
+    slot, tokens, num_cached = cache.acquire(owner, prompt)
+    assert canonical(tokens) == canonical(prompt)
+    assert slot.tokens == tokens[:num_cached] == memory.held(slot.seq_id)
+    assert num_cached < len(tokens), "one token is always left, for its logits"
+    memory.put(slot.seq_id, tokens[num_cached:])
+    cache.append(slot, tokens[num_cached:])
+    return slot, num_cached
+
+
+TOKENS = st.lists(st.integers(0, len(PIECES) - 1), max_size=9)
+
+
+class CacheMachine(RuleBasedStateMachine):
+    """Requests come, are read in parts, decode, are broken off, pause, resume and go."""
+
+    @initialize(n_seq_max=st.integers(1, 4), can_trim=st.booleans())
+    def begin(self, n_seq_max: int, can_trim: bool) -> None:
+        self.can_trim = can_trim
+        self.cache, self.memory = make(n_seq_max=n_seq_max, n_ctx=10**6, can_trim=can_trim)
+        self.slots: dict[int, Slot] = {}
+        self.unread: dict[int, list[int]] = {}  # by sequence, of busy slots
+        self.snapshots: list[tuple[bytes, list[int]]] = []
+        self.num_requests = 0
+
+    @property
+    def busy(self) -> list[Slot]:
+        return [self.slots[seq_id] for seq_id in sorted(self.unread)]
+
+    def pick(self, number: int) -> Slot:
+        return self.busy[number % len(self.busy)]
+
+    @precondition(lambda self: self.cache.has_idle_slot)
+    @rule(tokens=TOKENS, from_slot=st.integers(0, 3), length=st.integers(0, 12))
+    def acquire(self, tokens: list[int], from_slot: int, length: int) -> None:
+        held = self.memory.held(from_slot)[:length]
+        prompt = [*held, *tokens, A]
+        others = {seq_id: self.memory.held(seq_id) for seq_id in self.unread}
+        longest = max(
+            (self.cache.common(self.memory.held(seq_id), prompt)[1] for seq_id in list(self.memory.sequences)),
+            default=0,
+        )
+        self.num_requests += 1
+        slot, full, num_cached = self.cache.acquire(f"r{self.num_requests}", prompt)
+        self.slots[slot.seq_id] = slot
+        assert slot.seq_id not in self.unread, "a busy slot was given away"
+        assert slot.owner == f"r{self.num_requests}"
+        assert canonical(full) == canonical(prompt)
+        assert slot.tokens == full[:num_cached]
+        assert num_cached < len(full)
+        if self.can_trim:
+            assert len(full) - num_cached == len(prompt) - longest, "less was reused than there was"
+        for seq_id, tokens_before in others.items():
+            assert self.memory.held(seq_id) == tokens_before
+        self.unread[slot.seq_id] = full[num_cached:]
+
+    @precondition(lambda self: self.unread)
+    @rule(number=st.integers(0, 3), count=st.integers(1, 6), kept=st.none() | st.integers(0, 6))
+    def compute(self, number: int, count: int, kept: int | None) -> None:
+        slot = self.pick(number)
+        unread = self.unread[slot.seq_id]
+        part = unread[:count] or [B]
+        del unread[:count]
+        if kept is None:
+            self.memory.put(slot.seq_id, part)
+            self.cache.append(slot, part)
+        else:  # broken off
+            self.memory.put(slot.seq_id, part[:kept])
+            assert self.cache.resync(slot, part) == len(part[:kept])
+            unread[:0] = part[kept:]
+
+    @precondition(lambda self: self.unread)
+    @rule(number=st.integers(0, 3), is_cleared=st.booleans())
+    def release(self, number: int, is_cleared: bool) -> None:
+        slot = self.pick(number)
+        if is_cleared:
+            self.cache.clear(slot)
+        self.cache.release(slot)
+        del self.unread[slot.seq_id]
+
+    @precondition(lambda self: self.unread)
+    @rule(number=st.integers(0, 3))
+    def pause(self, number: int) -> None:
+        slot = self.pick(number)
+        self.snapshots.append((self.cache.snapshot(slot), list(slot.tokens)))
+        self.cache.clear(slot)
+        self.cache.release(slot)
+        del self.unread[slot.seq_id]
+
+    @precondition(lambda self: self.snapshots and self.cache.has_idle_slot)
+    @rule(can_restore=st.booleans())
+    def resume(self, can_restore: bool) -> None:
+        state, tokens = self.snapshots.pop()
+        slot = self.cache.take_empty("resumed")
+        assert slot.seq_id not in self.unread
+        assert slot.tokens == []
+        self.slots[slot.seq_id] = slot
+        self.memory.can_restore = can_restore
+        is_restored = self.cache.restore(slot, state, tokens)
+        self.memory.can_restore = True
+        assert is_restored == (can_restore and bool(tokens))
+        assert slot.tokens == (tokens if is_restored else [])
+        self.unread[slot.seq_id] = [A]
+
+    @rule()
+    def evict(self) -> None:
+        held = {seq_id for seq_id, slot in self.slots.items() if slot.tokens and seq_id not in self.unread}
+        assert self.cache.evict_idle() == bool(held)
+        left = {seq_id for seq_id in held if self.slots[seq_id].tokens}
+        assert len(held) - len(left) == min(1, len(held))
+
+    @invariant()
+    def says_what_the_memory_holds(self) -> None:
+        for seq_id, slot in self.slots.items():
+            assert slot.tokens == self.memory.held(seq_id)
+        assert all(seq_id in self.slots for seq_id, sequence in self.memory.sequences.items() if sequence)
+        assert self.cache.num_used_cells == self.memory.num_cells

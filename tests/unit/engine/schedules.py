@@ -1,0 +1,81 @@
+"""Random schedules of requests, aborts and steps, and what must hold after each of them."""
+
+from collections import defaultdict
+from collections.abc import Sequence
+from typing import Any
+
+from hypothesis import strategies as st
+
+from engine.messages import Delta, Event, Failed, Finished, FinishReason
+from engine.sequence import Prompt
+from tests.unit.engine.fake_engine import alone, failed, finished, make_engine, make_prompt, run
+
+
+def check_protocol(events: Sequence[Any], request_ids: set[str]) -> None:
+    """Exactly one end for each request, nothing after it, and deltas that add up to the text."""
+    texts: defaultdict[str, str] = defaultdict(str)
+    ended: set[str] = set()
+    for event in events:
+        assert event.request_id not in ended, f"{event} came after the end"
+        if isinstance(event, Delta):
+            assert event.text
+            texts[event.request_id] += event.text
+        elif isinstance(event, Finished):
+            assert texts[event.request_id] == event.text
+            ended.add(event.request_id)
+        elif isinstance(event, Failed):
+            ended.add(event.request_id)
+    assert ended == request_ids
+
+
+ACTIONS = st.one_of(
+    st.tuples(st.just("add"), st.integers(0, 5), st.sampled_from([None, 1, 5, 60]), st.sampled_from([(), (" a",)])),
+    st.tuples(st.just("abort"), st.integers(0, 12)),
+    st.tuples(st.just("step"), st.integers(1, 25)),
+)
+SHAPES = st.fixed_dictionaries(
+    {"n_ctx": st.sampled_from([96, 160, 4096]), "n_seq_max": st.integers(1, 4), "n_ubatch": st.sampled_from([4, 512])}
+)
+
+
+def check_schedule(actions: Sequence[tuple], shape: dict[str, int], known: dict[tuple, Finished]) -> None:
+    """Play a schedule and compare every whole reply with that of a lone engine."""
+    engine = make_engine("n_words=6", **shape)
+    events: list[Event] = []
+    prompts: list[Prompt] = []
+    for action in actions:
+        match action:
+            case ("add", number, max_tokens, stop):
+                turns = ("say it", "so", "again")[: 1 + 2 * (number % 2)]
+                text = "the cache holds " * (number // 2)
+                prompt = make_prompt(
+                    f"r{len(prompts)}",
+                    text + turns[0],
+                    *turns[1:],
+                    max_tokens=max_tokens,
+                    stop=stop,
+                    chat_id=f"{number}",
+                )
+                prompts.append(prompt)
+                events += engine.add(prompt)
+            case ("abort", number):
+                engine.request_abort(f"r{number}")
+            case ("step", count):
+                for _ in range(count):
+                    events += engine.step()
+    events += run(engine)
+    check_protocol(events, {prompt.request_id for prompt in prompts})
+    for prompt in prompts:
+        if prompt.request_id in failed(events):
+            assert failed(events)[prompt.request_id].error.error == "ContextOverflow"
+            assert len(prompt.tokens) > shape["n_ctx"]
+            continue
+        key = (tuple(prompt.tokens), prompt.sampling.max_tokens, prompt.sampling.stop, shape["n_ctx"])
+        if key not in known:
+            known[key] = alone(prompt, "n_words=6", n_ctx=shape["n_ctx"])
+        got, expected = finished(events)[prompt.request_id], known[key]
+        if got.finish_reason is FinishReason.ABORT:
+            assert expected.text.startswith(got.text)
+        else:
+            assert (got.text, got.token_ids) == (expected.text, expected.token_ids)
+            assert (got.finish_reason, got.stop_string) == (expected.finish_reason, expected.stop_string)
