@@ -35,11 +35,10 @@ class Engine:
         self._ledger = ChatLedger(self._cache.common)
         self._is_admission_due = False
         self._events: list[Event] = []
-        self._abort_lock = threading.Lock()  # guards the four below: Abort arrives on another thread
+        self._abort_lock = threading.Lock()  # guards the three below: Abort arrives on another thread
         self._open: set[str] = set()
         self._abort_wanted: set[str] = set()
-        self._in_step: frozenset[str] = frozenset()
-        self._is_step_long = False
+        self._in_step: list[PlannedPart] = []
 
     @property
     def has_work(self) -> bool:
@@ -67,7 +66,9 @@ class Engine:
         with self._abort_lock:
             if request_id in self._open:
                 self._abort_wanted.add(request_id)
-            if self._in_step == {request_id} or (self._is_step_long and request_id in self._in_step):
+            if any(item.sequence.request_id == request_id for item in self._in_step) and (
+                len(self._in_step) == 1 or self._scheduler.is_long(self._in_step)
+            ):
                 self.backend.raise_abort()
 
     def step(self) -> list[Event]:
@@ -86,8 +87,7 @@ class Engine:
             else:
                 self._take(planned, status, time.perf_counter() - began)
             finally:
-                with self._abort_lock:
-                    self._in_step = frozenset()
+                self._in_step = []  # an abort that comes too late is taken back before the next step
         return self._take_events()
 
     def fail_all(self, error: EngineError) -> list[Event]:
@@ -103,10 +103,10 @@ class Engine:
     # --- before a step ---
 
     def _finish_aborted(self) -> None:
+        if not self._abort_wanted:
+            return
         with self._abort_lock:
             wanted = set(self._abort_wanted)
-        if not wanted:
-            return
         for sequence in [*self._scheduler.running, *self._scheduler.waiting]:
             if sequence.request_id in wanted:
                 self._finish(sequence, FinishReason.ABORT)
@@ -158,6 +158,11 @@ class Engine:
 
     def _make_room(self, planned: list[PlannedPart]) -> list[PlannedPart]:
         """End replies whose context is full; evict and pause until the step fits the pool."""
+        num_needed = 0
+        for _, part in planned:
+            num_needed += len(part.tokens)
+        if self._cache.num_used_cells + num_needed <= self._n_ctx:  # then no sequence is beyond it either
+            return planned
         for sequence, part in planned:
             if part.start + len(part.tokens) > self._n_ctx:
                 self._finish(sequence, FinishReason.CONTEXT_FULL)
@@ -185,15 +190,14 @@ class Engine:
 
     def _enter_step(self, planned: list[PlannedPart]) -> bool:
         """Mark who is in the step; False when its only request was aborted a moment ago."""
-        ids = frozenset(item.sequence.request_id for item in planned)
         with self._abort_lock:
-            if ids <= self._abort_wanted:
+            if self._abort_wanted and all(item.sequence.request_id in self._abort_wanted for item in planned):
                 return False
             self.backend.clear_abort()
-            self._in_step = ids
-            self._is_step_long = self._scheduler.is_long(planned)
-        for item in planned:
-            item.sequence.begin_prefill()
+            self._in_step = planned
+        for sequence, _ in planned:
+            if sequence.state is RequestState.PREFILL:
+                sequence.begin_prefill()
         return True
 
     # --- after a step ---
@@ -206,9 +210,7 @@ class Engine:
             for sequence, part in planned:
                 assert sequence.slot is not None
                 kept = self._cache.resync(sequence.slot, part.tokens)
-                if part.wants_logits and kept == len(
-                    part.tokens
-                ):  # all is there but the logits: compute the last again
+                if part.wants_logits and kept == len(part.tokens):  # all but the logits: the last is computed again
                     self._cache.trim(sequence.slot, len(sequence.slot.tokens) - 1)
             return
         self._scheduler.note_step(planned, duration_s)

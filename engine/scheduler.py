@@ -58,16 +58,19 @@ class Scheduler:
     def plan(self) -> list[PlannedPart]:
         """Return the next step: every running reply decodes, prompts fill the latency budget in order of arrival."""
         planned: list[PlannedPart] = []
+        reading: list[Sequence] = []
         for sequence in self.running:
             if sequence.is_decoding:
                 planned.append(_planned(sequence, sequence.generated[-1:], wants_logits=True))
+            else:
+                reading.append(sequence)
+        if not reading:
+            return planned
         budget = self._chunk_tokens() if planned else self._n_ubatch
         budget = min(budget, self._n_batch - len(planned))
-        for sequence in self.running:
+        for sequence in reading:
             if budget <= 0:
                 break
-            if sequence.is_decoding:
-                continue
             unread = sequence.unread_tokens()
             chunk = unread[:budget]
             budget -= len(chunk)

@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from engine.backend import BatchPart, DecodeStatus
-from engine.backend_llama.library import library, native_function, native_log
+from engine.backend_llama.library import library, native_function, native_log, return_memory
 from engine.backend_llama.sampler import ChainSampler, GreedySampler, new_sampler
 from engine.backend_llama.vocabulary import LlamaVocabulary
 from engine.errors import DecodeFailed
@@ -170,6 +170,7 @@ class LlamaBackend:
         if self._model:
             self._library.llama_model_free(self._model)
             self._model = None
+            return_memory()
 
     def _valid(self, seq_id: int) -> int:
         if not 0 <= seq_id < len(self._seq_ids):  # native code would end the process

@@ -115,6 +115,14 @@ def native_function(name: str, result: Any, *arguments: Any) -> Any:
     return ctypes.CFUNCTYPE(result, *arguments)((name, library()._lib))
 
 
+def return_memory() -> None:
+    """Give freed heap memory back to the system, where its C library keeps it for later (glibc)."""
+    if sys.platform == "linux":
+        trim = getattr(ctypes.CDLL(None), "malloc_trim", None)
+        if trim is not None:
+            trim(0)
+
+
 def gpu_names() -> list[str]:
     """Return the descriptions of the graphics devices the library can use."""
     return [device.description for device in devices() if device.kind in ("gpu", "integrated gpu")]
