@@ -6,7 +6,6 @@ import importlib.metadata
 import importlib.util
 import logging
 import sys
-import types
 from collections import deque
 from typing import Any
 
@@ -86,11 +85,9 @@ def _import_low_level() -> Any:
     """
     if "llama_cpp" not in sys.modules:
         spec = importlib.util.find_spec("llama_cpp")
-        if spec is None or spec.submodule_search_locations is None:
+        if spec is None:
             raise ImportError("llama-cpp-python is not installed")
-        package = types.ModuleType("llama_cpp")
-        package.__path__ = list(spec.submodule_search_locations)
-        sys.modules["llama_cpp"] = package
+        sys.modules["llama_cpp"] = importlib.util.module_from_spec(spec)  # made, but never executed
     import llama_cpp.llama_cpp as module
 
     return module
