@@ -8,7 +8,7 @@ from engine.backend import BatchPart
 from engine.sequence import Sequence
 
 # Beside a running reply a step may take this long: with the decode row and noise its gap stays under 150 ms.
-_STEP_BUDGET_S = 0.09
+_STEP_BUDGET_S = 0.075
 _FIRST_CHUNK_TOKENS = 64  # beside a reply, before the prefill rate is known
 _MIN_CHUNK_TOKENS = 16  # smaller ones cost more than they save: the weights are read for each
 _RATE_MIN_TOKENS = 16  # steps below this say little about the prefill rate
