@@ -62,7 +62,7 @@ class LlamaBackend:
         self.description: ModelDescription  # set by the loader when the probes are done
         self._abort = abort
         self._memory = self._library.llama_get_memory(context)
-        self._n_vocab = len(vocabulary.pieces)
+        self.n_vocab = len(vocabulary.pieces)
         self._output_index: list[int] = []
         self._context_address = ctypes.cast(context, ctypes.c_void_p).value
         self._get_logits = native_function("llama_get_logits_ith", ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int32)
@@ -124,7 +124,7 @@ class LlamaBackend:
         address = self._get_logits(self._context_address, self._output_index[row])
         if not address:
             raise DecodeFailed("The step has no logits.", "Please report it.")
-        values = (ctypes.c_float * self._n_vocab).from_address(address)
+        values = (ctypes.c_float * self.n_vocab).from_address(address)
         return np.frombuffer(memoryview(values), np.float32)
 
     def seq_rm(self, seq_id: int, start: int) -> bool:

@@ -21,6 +21,7 @@ class LogitSource(Protocol):
     """Where a sampler finds the logits of the last step."""
 
     context: Any
+    n_vocab: int
 
     def output_index(self, row: int) -> int:
         """Return llama.cpp's index of a row's logits."""
@@ -29,16 +30,15 @@ class LogitSource(Protocol):
         """Return the logits of a row, shape (n_vocab,), valid until the next step."""
 
 
-def _penalties(last_n: float, repeat: float) -> Any:
-    return library().llama_sampler_init_penalties(int(last_n), repeat, 0.0, 0.0)
-
-
+# A builder gets the number of tokens in the vocabulary, then the step's arguments.
 _BUILDERS: dict[str, Callable[..., Any]] = {
-    "penalties": _penalties,
-    "top_k": lambda k: library().llama_sampler_init_top_k(int(k)),
-    "top_p": lambda p: library().llama_sampler_init_top_p(p, 1),
-    "min_p": lambda p: library().llama_sampler_init_min_p(p, 1),
-    "temperature": lambda t: library().llama_sampler_init_temp(max(t, _MIN_TEMPERATURE)),
+    "penalties": lambda n_vocab, last_n, repeat: library().llama_sampler_init_penalties(
+        n_vocab, int(last_n), repeat, 0.0, 0.0
+    ),
+    "top_k": lambda _, k: library().llama_sampler_init_top_k(int(k)),
+    "top_p": lambda _, p: library().llama_sampler_init_top_p(p, 1),
+    "min_p": lambda _, p: library().llama_sampler_init_min_p(p, 1),
+    "temperature": lambda _, t: library().llama_sampler_init_temp(max(t, _MIN_TEMPERATURE)),
 }
 
 
@@ -69,7 +69,7 @@ class ChainSampler:
         self._has_checked = False
         self._chain = self._library.llama_sampler_chain_init(self._library.llama_sampler_chain_default_params())
         for step in chain_of(params):
-            self._add(_BUILDERS[step.name](*step.arguments(params)))
+            self._add(_BUILDERS[step.name](source.n_vocab, *step.arguments(params)))
         if params.temperature == 0.0:
             self._add(self._library.llama_sampler_init_greedy())
         else:

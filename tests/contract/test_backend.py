@@ -150,3 +150,34 @@ def test_control_text_becomes_the_token_only_when_asked(backend: Backend) -> Non
 def test_text_survives_the_tokeniser(backend: Backend, text: str) -> None:
     tokens = backend.vocabulary.tokenize(text, parse_special=False)
     assert b"".join(backend.vocabulary.pieces[token] for token in tokens) == text.encode()
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"repeat_penalty": 1.3},
+        {"repeat_penalty": 1.3, "temperature": 0},
+        {"repeat_penalty": 0.5, "repeat_last_n": 1},
+        {"top_k": 1_000_000, "top_p": 0.0, "min_p": 1.0},
+        {"top_k": 0, "top_p": 1.0, "min_p": 0.0, "temperature": 100},
+        {"temperature": 1e-30, "top_k": 0},
+    ],
+    ids=str,
+)
+def test_every_step_of_the_chain_samples_a_token(backend: Backend, settings: dict[str, float]) -> None:
+    tokens = backend.vocabulary.tokenize(_TEXT, parse_special=False)
+    backend.decode([BatchPart(0, 0, tokens, wants_logits=True)])
+    sampler = backend.new_sampler(SamplingParams(**settings), 7, tokens)  # type: ignore[arg-type]
+    assert 0 <= sampler.sample(0) < len(backend.vocabulary.pieces)
+    sampler.close()
+
+
+def test_repeat_penalty_makes_what_was_said_unlikely(backend: Backend) -> None:
+    if not isinstance(backend, LlamaBackend):
+        return  # the fake one has no choice to make
+    tokens = backend.vocabulary.tokenize("one two one two one two one two one", parse_special=False)
+    plain = _next_token(backend, 0, 0, tokens)
+    assert plain in tokens
+    sampler = backend.new_sampler(SamplingParams(temperature=0, repeat_penalty=10), 1, tokens)
+    assert sampler.sample(0) not in tokens
+    sampler.close()
