@@ -57,12 +57,21 @@ from engine.messages import (
     UnloadModel,
 )
 from engine.metrics import CacheMissCause, CacheReport, CacheSource, RequestMetrics
-from engine.params import CACHE_TYPES, FlashAttention, ModelParams, ParamInfo, SamplingParams, param_infos
+from engine.params import (
+    CACHE_TYPES,
+    SAMPLER_NAMES,
+    FlashAttention,
+    ModelParams,
+    ParamInfo,
+    SamplingParams,
+    param_infos,
+)
 from engine.process import ProcessClient
 from engine.text import clean_text
 
 __all__ = [
     "CACHE_TYPES",
+    "SAMPLER_NAMES",
     "Abort",
     "CacheMissCause",
     "CacheReport",

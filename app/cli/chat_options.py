@@ -2,13 +2,13 @@
 
 import argparse
 import dataclasses
+from typing import Any
 
 from app.cli.arguments import NotBuilt, number, whole_number, whole_number_or
 from app.errors import UsageError
-from engine import CACHE_TYPES, FlashAttention, ModelParams, SamplingParams, param_infos
+from engine import CACHE_TYPES, SAMPLER_NAMES, FlashAttention, ModelParams, SamplingParams, param_infos
 
 _NOT_BUILT_WITH_VALUE = (
-    "--samplers",
     "--grammar",
     "--json-schema",
     "--device",
@@ -49,7 +49,14 @@ def _add_sampling(group: argparse._ArgumentGroup) -> None:
             help=info.help.replace("%", "%%"),
         )
     group.add_argument(
-        "--set", metavar="NAME=VALUE", action="append", default=[], help=f"any of {', '.join(infos)}; repeatable"
+        "--set",
+        metavar="NAME=VALUE",
+        action="append",
+        default=[],
+        help=f"any of {', '.join(infos)}, and logit_bias=TOKEN:BIAS,...; repeatable",
+    )
+    group.add_argument(
+        "--samplers", metavar="A,B,C", help=f"the steps to take, in this order: {', '.join(SAMPLER_NAMES)}"
     )
 
 
@@ -95,14 +102,17 @@ def sampling_params(options: argparse.Namespace) -> SamplingParams:
         InvalidParams: one is not legal.
         UsageError: a --set is not of the form NAME=VALUE, or names nothing.
     """
-    chosen = {name: value for name in _SAMPLING_FLAGS if (value := getattr(options, name)) is not None}
+    chosen: dict[str, Any] = {name: value for name in _SAMPLING_FLAGS if (value := getattr(options, name)) is not None}
+    if options.samplers is not None:
+        names = (name.strip().replace("-", "_") for name in options.samplers.split(","))
+        chosen["samplers"] = tuple(name for name in names if name)
     for text in options.set:
         name, value = parse_setting(text)
         chosen[name] = value
     return SamplingParams(**chosen, stop=tuple(options.stop))
 
 
-def parse_setting(text: str) -> tuple[str, float | int | None]:
+def parse_setting(text: str) -> tuple[str, Any]:
     """Return name and value of one sampling setting, written NAME=VALUE.
 
     Raises:
@@ -111,6 +121,8 @@ def parse_setting(text: str) -> tuple[str, float | int | None]:
     name, equals, value = (part.strip() for part in text.partition("="))
     infos = param_infos(SamplingParams)
     key = name.replace("-", "_")
+    if key == "logit_bias" and equals:
+        return key, _biases(value)
     if not equals or key not in infos:
         raise UsageError(
             f"{text!r} names no setting." if equals else f"{text!r} is not of the form NAME=VALUE.",
@@ -123,6 +135,16 @@ def parse_setting(text: str) -> tuple[str, float | int | None]:
         return key, whole_number(value) if info.is_integer else number(value)
     except argparse.ArgumentTypeError as error:
         raise UsageError(f"The value of {key} is wrong: {error}.", f"Write it as {key}={info.default or 1}.") from error
+
+
+def _biases(text: str) -> tuple[tuple[int, float], ...]:
+    pairs = (pair.partition(":") for pair in text.split(",") if pair.strip())
+    try:
+        return tuple((whole_number(token), number(bias)) for token, _, bias in pairs)
+    except argparse.ArgumentTypeError as error:
+        raise UsageError(
+            f"The value of logit_bias is wrong: {error}.", "Write it as logit_bias=42:-5,7:1.5."
+        ) from error
 
 
 @dataclasses.dataclass(frozen=True)

@@ -62,6 +62,7 @@ class LlamaBackend:
         self.description: ModelDescription  # set by the loader when the probes are done
         self._abort = abort
         self._memory = self._library.llama_get_memory(context)
+        self.vocab = vocabulary.handle
         self.n_vocab = len(vocabulary.pieces)
         self._output_index: list[int] = []
         self._context_address = ctypes.cast(context, ctypes.c_void_p).value

@@ -3,24 +3,27 @@
 import ctypes
 import math
 from collections.abc import Callable, Sequence
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 import numpy.typing as npt
 
 from engine.backend_llama.library import library
-from engine.errors import DecodeFailed
+from engine.errors import DecodeFailed, InvalidParams
 from engine.params import SamplingParams
-from engine.sampling import chain_of
+from engine.sampling import chain_of, num_remembered, selector_of
 
 # Dividing by less overflows a float32; such a temperature is greedy anyway.
 _MIN_TEMPERATURE = 1e-3
+_MIROSTAT_M = 100  # tokens its estimate looks at, as in the paper
+_DRY_BREAKERS = (b"\n", b":", b'"', b"*")  # llama.cpp's own: a repeated sequence ends there
 
 
 class LogitSource(Protocol):
     """Where a sampler finds the logits of the last step."""
 
     context: Any
+    vocab: Any
     n_vocab: int
 
     def output_index(self, row: int) -> int:
@@ -30,15 +33,49 @@ class LogitSource(Protocol):
         """Return the logits of a row, shape (n_vocab,), valid until the next step."""
 
 
-# A builder gets the number of tokens in the vocabulary, then the step's arguments.
+class _Site(NamedTuple):
+    """What a builder may need beside a step's arguments."""
+
+    vocab: Any
+    n_vocab: int
+    seed: int
+
+
+def _penalties(site: _Site, last_n: float, repeat: float, frequency: float, presence: float) -> Any:
+    return library().llama_sampler_init_penalties(site.n_vocab, int(last_n), repeat, frequency, presence)
+
+
+def _dry(site: _Site, multiplier: float, base: float, allowed_length: float, last_n: float) -> Any:
+    breakers = (ctypes.c_char_p * len(_DRY_BREAKERS))(*_DRY_BREAKERS)
+    return library().llama_sampler_init_dry(
+        site.vocab, multiplier, base, int(allowed_length), int(last_n), breakers, len(_DRY_BREAKERS)
+    )
+
+
+def _temperature(site: _Site, temperature: float, delta: float, exponent: float) -> Any:
+    temperature = max(temperature, _MIN_TEMPERATURE)
+    if delta > 0.0:
+        return library().llama_sampler_init_temp_ext(temperature, delta, exponent)
+    return library().llama_sampler_init_temp(temperature)
+
+
 _BUILDERS: dict[str, Callable[..., Any]] = {
-    "penalties": lambda n_vocab, last_n, repeat: library().llama_sampler_init_penalties(
-        n_vocab, int(last_n), repeat, 0.0, 0.0
+    "penalties": _penalties,
+    "dry": _dry,
+    "top_n_sigma": lambda site, n: library().llama_sampler_init_top_n_sigma(n),
+    "top_k": lambda site, k: library().llama_sampler_init_top_k(int(k)),
+    "typical_p": lambda site, p: library().llama_sampler_init_typical(p, 1),
+    "top_p": lambda site, p: library().llama_sampler_init_top_p(p, 1),
+    "min_p": lambda site, p: library().llama_sampler_init_min_p(p, 1),
+    "xtc": lambda site, p, threshold: library().llama_sampler_init_xtc(p, threshold, 1, site.seed),
+    "temperature": _temperature,
+    "greedy": lambda site: library().llama_sampler_init_greedy(),
+    "dist": lambda site: library().llama_sampler_init_dist(site.seed),
+    "mirostat": lambda site, tau, eta: library().llama_sampler_init_mirostat(
+        site.n_vocab, site.seed, tau, eta, _MIROSTAT_M
     ),
-    "top_k": lambda _, k: library().llama_sampler_init_top_k(int(k)),
-    "top_p": lambda _, p: library().llama_sampler_init_top_p(p, 1),
-    "min_p": lambda _, p: library().llama_sampler_init_min_p(p, 1),
-    "temperature": lambda _, t: library().llama_sampler_init_temp(max(t, _MIN_TEMPERATURE)),
+    "mirostat_v2": lambda site, tau, eta: library().llama_sampler_init_mirostat_v2(site.seed, tau, eta),
+    "adaptive_p": lambda site, target, decay: library().llama_sampler_init_adaptive_p(target, decay, site.seed),
 }
 
 
@@ -61,22 +98,39 @@ class GreedySampler:
 
 
 class ChainSampler:
-    """A native chain; always ends in a step that selects."""
+    """A native chain; always ends in a step that selects.
+
+    Raises:
+        InvalidParams: a logit bias names no token of this model.
+    """
 
     def __init__(self, source: LogitSource, params: SamplingParams, seed: int, prompt: Sequence[int]) -> None:
         self._library = library()
         self._source = source
         self._has_checked = False
+        site = _Site(source.vocab, source.n_vocab, seed)
+        biases = self._biases(params, source.n_vocab)
         self._chain = self._library.llama_sampler_chain_init(self._library.llama_sampler_chain_default_params())
+        if biases is not None:
+            self._add(self._library.llama_sampler_init_logit_bias(source.n_vocab, len(biases), biases))
         for step in chain_of(params):
-            self._add(_BUILDERS[step.name](source.n_vocab, *step.arguments(params)))
-        if params.temperature == 0.0:
-            self._add(self._library.llama_sampler_init_greedy())
-        else:
-            self._add(self._library.llama_sampler_init_dist(seed))
-        if params.repeat_penalty != 1.0 and params.repeat_last_n > 0:
-            for token in prompt[-params.repeat_last_n :]:
+            self._add(_BUILDERS[step.name](site, *step.arguments(params)))
+        # Before the selector is there: it would take the prompt for its own choices.
+        if (window := num_remembered(params)) > 0:
+            for token in prompt[-window:]:
                 self._library.llama_sampler_accept(self._chain, token)
+        selector = selector_of(params)
+        self._add(_BUILDERS[selector.name](site, *selector.arguments(params)))
+
+    def _biases(self, params: SamplingParams, n_vocab: int) -> Any:
+        if not params.logit_bias:
+            return None
+        biases = (self._library.llama_logit_bias * len(params.logit_bias))()
+        for entry, (token, bias) in zip(biases, params.logit_bias, strict=True):
+            if token >= n_vocab:
+                raise InvalidParams(f"A logit bias names token {token}.", f"This model has {n_vocab} tokens.")
+            entry.token, entry.bias = token, bias
+        return biases
 
     def sample(self, row: int) -> int:
         """See Sampler."""
@@ -104,7 +158,7 @@ def new_sampler(
     source: LogitSource, params: SamplingParams, seed: int, prompt: Sequence[int]
 ) -> GreedySampler | ChainSampler:
     """Return the cheapest sampler for these settings."""
-    if params.temperature == 0.0 and not chain_of(params):
+    if params.temperature == 0.0 and not chain_of(params) and not params.logit_bias:
         return GreedySampler(source)
     return ChainSampler(source, params, ctypes.c_uint32(seed).value, prompt)
 

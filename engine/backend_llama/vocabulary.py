@@ -16,45 +16,48 @@ class LlamaVocabulary:
 
     Args:
         model: pointer to a loaded model, which must outlive this object's use of `tokenize`.
+
+    Attributes:
+        handle: llama.cpp's pointer.
     """
 
     def __init__(self, model: Any) -> None:
         self._library = library()
-        self._vocab = self._library.llama_model_get_vocab(model)
-        size = self._library.llama_vocab_n_tokens(self._vocab)
+        self.handle = self._library.llama_model_get_vocab(model)
+        size = self._library.llama_vocab_n_tokens(self.handle)
         self.pieces = self._read_pieces(size)
         get_attribute = self._library.llama_vocab_get_attr
-        attributes = {token: get_attribute(self._vocab, token) for token in range(size)}
+        attributes = {token: get_attribute(self.handle, token) for token in range(size)}
         special = {token: value for token, value in attributes.items() if value & _ATTR_SPECIAL}
         self.control_ids = frozenset(t for t, value in special.items() if not value & _ATTR_USER_DEFINED)
-        bos, eos = self._library.llama_vocab_bos(self._vocab), self._library.llama_vocab_eos(self._vocab)
-        candidates = {*special, eos, self._library.llama_vocab_eot(self._vocab)}
-        self.end_ids = frozenset(t for t in candidates if t >= 0 and self._library.llama_vocab_is_eog(self._vocab, t))
+        bos, eos = self._library.llama_vocab_bos(self.handle), self._library.llama_vocab_eos(self.handle)
+        candidates = {*special, eos, self._library.llama_vocab_eot(self.handle)}
+        self.end_ids = frozenset(t for t in candidates if t >= 0 and self._library.llama_vocab_is_eog(self.handle, t))
         template = self._library.llama_model_chat_template(model, None)
         self.chat_template = template.decode("utf-8", "replace") if template else None
         self.special_texts = self._special_texts(special)
         self.bos_id = bos if 0 <= bos < size else None
         self.bos_text = self._text(bos)
         self.eos_text = self._text(eos)
-        self.adds_bos = bool(self._library.llama_vocab_get_add_bos(self._vocab))
-        self.adds_space = self._library.llama_vocab_type(self._vocab) == _SPM and self._adds_space()
+        self.adds_bos = bool(self._library.llama_vocab_get_add_bos(self.handle))
+        self.adds_space = self._library.llama_vocab_type(self.handle) == _SPM and self._adds_space()
 
     def tokenize(self, text: str, *, parse_special: bool) -> list[int]:
         """See Vocabulary."""
         data = text.encode("utf-8")
         capacity = len(data) + 2  # never more tokens than bytes, and a space in front
         tokens = (ctypes.c_int32 * capacity)()
-        count = self._library.llama_tokenize(self._vocab, data, len(data), tokens, capacity, False, parse_special)
+        count = self._library.llama_tokenize(self.handle, data, len(data), tokens, capacity, False, parse_special)
         if count < 0:
             capacity = -count
             tokens = (ctypes.c_int32 * capacity)()
-            count = self._library.llama_tokenize(self._vocab, data, len(data), tokens, capacity, False, parse_special)
+            count = self._library.llama_tokenize(self.handle, data, len(data), tokens, capacity, False, parse_special)
         return tokens[: max(count, 0)]
 
     def _read_pieces(self, size: int) -> list[bytes]:
         capacity = 256
         buffer = ctypes.create_string_buffer(capacity)
-        to_piece, vocab = self._library.llama_token_to_piece, self._vocab
+        to_piece, vocab = self._library.llama_token_to_piece, self.handle
         pieces = []
         for token in range(size):
             length = to_piece(vocab, token, buffer, capacity, 0, True)

@@ -2,6 +2,14 @@
 
 from engine.params.declare import ParamInfo, param_infos
 from engine.params.model import CACHE_TYPES, FlashAttention, ModelParams
-from engine.params.sampling import SamplingParams
+from engine.params.sampling import SAMPLER_NAMES, SamplingParams
 
-__all__ = ["CACHE_TYPES", "FlashAttention", "ModelParams", "ParamInfo", "SamplingParams", "param_infos"]
+__all__ = [
+    "CACHE_TYPES",
+    "SAMPLER_NAMES",
+    "FlashAttention",
+    "ModelParams",
+    "ParamInfo",
+    "SamplingParams",
+    "param_infos",
+]

@@ -21,6 +21,7 @@ class ParamInfo:
         soft_maximum: where a slider ends; larger legal values can be typed. None means `maximum`.
         step: step of a slider or spin box.
         none_label: how None is shown where the field may be None ("random").
+        is_advanced: whether a panel keeps it folded away at first.
         name, default, is_integer: filled in by `param_infos` from the field itself.
     """
 
@@ -31,6 +32,7 @@ class ParamInfo:
     step: float
     soft_maximum: float | None = None
     none_label: str | None = None
+    is_advanced: bool = False
     name: str = ""
     default: float | int | None = None
     is_integer: bool = False

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -10,6 +11,7 @@ from engine.backend import Backend, BatchPart, DecodeStatus
 from engine.backend_fake import FakeLoader
 from engine.backend_llama import LlamaLoader
 from engine.backend_llama.context import LlamaBackend
+from engine.errors import InvalidParams
 from engine.params import ModelParams, SamplingParams
 
 _PARAMS = ModelParams(n_ctx=1024, n_threads=1, n_ubatch=32)
@@ -161,15 +163,41 @@ def test_text_survives_the_tokeniser(backend: Backend, text: str) -> None:
         {"top_k": 1_000_000, "top_p": 0.0, "min_p": 1.0},
         {"top_k": 0, "top_p": 1.0, "min_p": 0.0, "temperature": 100},
         {"temperature": 1e-30, "top_k": 0},
+        {"dynatemp_range": 10.0, "dynatemp_exponent": 0.01},
+        {"typical_p": 0.0},
+        {"top_n_sigma": 0.01},
+        {"xtc_probability": 1.0, "xtc_threshold": 0.0},
+        {"dry_multiplier": 100.0, "dry_base": 1.0, "dry_allowed_length": 1, "dry_last_n": 65_536},
+        {"frequency_penalty": -2.0, "presence_penalty": 2.0},
+        {"mirostat": 1},
+        {"mirostat": 2, "mirostat_tau": 0.0, "mirostat_eta": 1.0},
+        {"adaptive_target": 0.0, "adaptive_decay": 0.99},
+        {"adaptive_target": 1.0, "dry_multiplier": 1.0},
+        {"logit_bias": ((5, 1000.0), (6, -1000.0))},
+        {"samplers": ("temperature", "xtc", "min_p", "top_k", "dry", "penalties"), "xtc_probability": 0.5},
     ],
     ids=str,
 )
-def test_every_step_of_the_chain_samples_a_token(backend: Backend, settings: dict[str, float]) -> None:
+def test_every_step_of_the_chain_samples_a_token(backend: Backend, settings: dict[str, Any]) -> None:
     tokens = backend.vocabulary.tokenize(_TEXT, parse_special=False)
     backend.decode([BatchPart(0, 0, tokens, wants_logits=True)])
-    sampler = backend.new_sampler(SamplingParams(**settings), 7, tokens)  # type: ignore[arg-type]
+    sampler = backend.new_sampler(SamplingParams(**settings), 7, tokens)
     assert 0 <= sampler.sample(0) < len(backend.vocabulary.pieces)
     sampler.close()
+
+
+def test_logit_bias_chooses_the_token_and_one_beyond_the_vocabulary_is_refused(backend: Backend) -> None:
+    if not isinstance(backend, LlamaBackend):
+        return  # the fake one has no choice to make
+    tokens = backend.vocabulary.tokenize(_TEXT, parse_special=False)
+    backend.decode([BatchPart(0, 0, tokens, wants_logits=True)])
+    for temperature in (0, 1):
+        params = SamplingParams(temperature=temperature, logit_bias=((1234, 1000.0),))
+        sampler = backend.new_sampler(params, 1, tokens)
+        assert sampler.sample(0) == 1234
+        sampler.close()
+    with pytest.raises(InvalidParams):
+        backend.new_sampler(SamplingParams(logit_bias=((len(backend.vocabulary.pieces), 1.0),)), 1, tokens)
 
 
 def test_repeat_penalty_makes_what_was_said_unlikely(backend: Backend) -> None:

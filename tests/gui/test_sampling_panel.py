@@ -124,3 +124,14 @@ def test_reset_restores_every_default(panel: SamplingPanel) -> None:
     panel.reset_button.click()
     assert panel.params == SamplingParams()
     assert not panel.reset_button.isEnabled()
+
+
+def test_rare_settings_are_folded_away_until_they_are_asked_for(panel: SamplingPanel) -> None:
+    assert not row(panel, "temperature").isHidden()
+    assert row(panel, "mirostat").isHidden()
+    panel.more_button.click()
+    assert not row(panel, "mirostat").isHidden()
+    enter(row(panel, "mirostat"), "2")
+    panel.more_button.click()
+    assert row(panel, "mirostat").isHidden()
+    assert panel.params.mirostat == 2

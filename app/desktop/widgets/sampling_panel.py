@@ -66,6 +66,11 @@ class ParamRow(QWidget):
         return self._info.name
 
     @property
+    def is_advanced(self) -> bool:
+        """Whether it is folded away at first."""
+        return self._info.is_advanced
+
+    @property
     def value(self) -> float | int | None:
         """The last legal value."""
         return self._value
@@ -187,9 +192,20 @@ class SamplingPanel(QWidget):
         box = QVBoxLayout(self)
         box.setContentsMargins(0, 0, 0, 0)
         box.setSpacing(theme.px(6))
+        self.more_button = QPushButton("More settings")
+        self.more_button.setProperty("kind", "outline")
+        self.more_button.setCheckable(True)
+        self.more_button.toggled.connect(self._on_more_toggled)
         for row in self._rows:
             row.changed.connect(self._on_changed)
-            box.addWidget(row)
+        for row in self._rows:
+            if not row.is_advanced:
+                box.addWidget(row)
+        box.addWidget(self.more_button)
+        for row in self._rows:
+            if row.is_advanced:
+                box.addWidget(row)
+                row.hide()
         for widget in (stop_label, self._stop, self._fault, self.reset_button):
             box.addWidget(widget)
         self._params = SamplingParams()
@@ -209,6 +225,12 @@ class SamplingPanel(QWidget):
     def stop_edit(self) -> QPlainTextEdit:
         """Where stop strings are written, one on each line."""
         return self._stop
+
+    def _on_more_toggled(self, is_open: bool) -> None:
+        self.more_button.setText("Fewer settings" if is_open else "More settings")
+        for row in self._rows:
+            if row.is_advanced:
+                row.setVisible(is_open)
 
     def reset(self) -> None:
         """Go back to all defaults."""

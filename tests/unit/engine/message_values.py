@@ -8,7 +8,7 @@ import msgspec
 from hypothesis import strategies as st
 
 from engine.messages import Command, Event
-from engine.params import FlashAttention, ModelParams, ParamInfo
+from engine.params import SAMPLER_NAMES, FlashAttention, ModelParams, ParamInfo, SamplingParams
 
 COMMANDS: tuple[type[msgspec.Struct], ...] = typing.get_args(Command)
 EVENTS: tuple[type[msgspec.Struct], ...] = typing.get_args(Event)
@@ -40,6 +40,8 @@ def values_of(declared: typing.Any) -> st.SearchStrategy:
         return st.sampled_from(declared)
     if declared is ModelParams:
         return _model_params()
+    if declared is SamplingParams:
+        return _sampling_params()
     if isinstance(declared, type) and issubclass(declared, msgspec.Struct):
         return structs(declared)
     return _PLAIN[declared]
@@ -49,6 +51,14 @@ def structs(struct_type: type[msgspec.Struct]) -> st.SearchStrategy:
     """Return instances of a struct."""
     hints = typing.get_type_hints(struct_type, include_extras=True)
     return st.builds(struct_type, **{name: values_of(hints[name]) for name in struct_type.__struct_fields__})
+
+
+def _sampling_params() -> st.SearchStrategy:
+    hints = typing.get_type_hints(SamplingParams, include_extras=True)
+    fields = {name: values_of(hint) for name, hint in hints.items() if name not in ("samplers", "logit_bias")}
+    order = st.lists(st.sampled_from(SAMPLER_NAMES), unique=True).map(tuple)
+    biases = st.lists(st.tuples(st.integers(0, 2**31 - 1), st.floats(-1000, 1000)), max_size=3).map(tuple)
+    return st.builds(SamplingParams, samplers=order, logit_bias=biases, **fields)
 
 
 def _model_params() -> st.SearchStrategy:

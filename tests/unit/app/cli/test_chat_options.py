@@ -14,7 +14,7 @@ from app.cli.chat_options import (
     sampling_params,
 )
 from app.errors import UsageError
-from engine import FlashAttention, InvalidParams, ModelParams, SamplingParams
+from engine import FlashAttention, InvalidParams, ModelParams, SamplingParams, param_infos
 
 
 def parse(*arguments: str) -> argparse.Namespace:
@@ -44,6 +44,28 @@ def test_flags_reach_the_request() -> None:
         stop=("a", " "),
         repeat_last_n=3,
     )
+
+
+def test_every_setting_is_reached_by_set() -> None:
+    for name, info in param_infos(SamplingParams).items():
+        value = info.maximum if info.is_integer else info.minimum
+        assert getattr(sampling_params(parse("--set", f"{name}={value:.10g}")), name) == value, name
+
+
+def test_order_and_biases_reach_the_request() -> None:
+    options = parse("--samplers", "min-p, top_k,temperature", "--set", "logit_bias=42:-5,7:1.5")
+    assert sampling_params(options) == SamplingParams(
+        samplers=("min_p", "top_k", "temperature"), logit_bias=((42, -5.0), (7, 1.5))
+    )
+
+
+@pytest.mark.parametrize("text", ["logit_bias=42", "logit_bias=x:1", "logit_bias=1:nan", "logit_bias=-1:0"])
+def test_bias_that_is_no_bias_is_an_error_with_a_hint(text: str) -> None:
+    with pytest.raises((UsageError, InvalidParams)) as caught:
+        sampling_params(parse("--set", text))
+    error = caught.value
+    assert isinstance(error, UsageError | InvalidParams)
+    assert error.message and error.hint
 
 
 def test_flags_reach_the_model() -> None:
@@ -88,7 +110,7 @@ def test_illegal_loading_is_named(arguments: tuple[str, ...]) -> None:
 @pytest.mark.parametrize(
     "flag",
     [
-        *("--samplers", "--grammar", "--json-schema", "--device", "--experts-on-cpu", "--lora", "--draft"),
+        *("--grammar", "--json-schema", "--device", "--experts-on-cpu", "--lora", "--draft"),
         *("--draft-max", "--strict", "--reproducible", "--no-cache", "--save"),
     ],
 )
