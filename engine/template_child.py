@@ -5,7 +5,6 @@ import datetime
 import faulthandler
 import json
 import os
-from collections.abc import Iterable
 from multiprocessing.connection import Connection
 from typing import Any
 
@@ -33,9 +32,12 @@ class _GenerationTag(jinja2.ext.Extension):
         return parser.parse_statements(("name:endgeneration",), drop_needle=True)
 
 
-def new_environment() -> jinja2.sandbox.ImmutableSandboxedEnvironment:
-    """Return the environment that chat templates are written for (that of the transformers library)."""
-    environment = jinja2.sandbox.ImmutableSandboxedEnvironment(
+def new_environment() -> jinja2.sandbox.SandboxedEnvironment:
+    """Return the environment that chat templates are written for (that of the transformers library).
+
+    Some templates change lists, which is harmless here: what a job brings is decoded for that job alone.
+    """
+    environment = jinja2.sandbox.SandboxedEnvironment(
         trim_blocks=True, lstrip_blocks=True, extensions=[jinja2.ext.loopcontrols, _GenerationTag]
     )
     environment.filters["tojson"] = _to_json
@@ -65,7 +67,7 @@ def run_child(connection: Connection) -> None:
 
 
 def _render(
-    environment: jinja2.sandbox.ImmutableSandboxedEnvironment, compiled: dict[str, jinja2.Template], job: RenderJob
+    environment: jinja2.sandbox.SandboxedEnvironment, compiled: dict[str, jinja2.Template], job: RenderJob
 ) -> RenderResult:
     try:
         template = compiled.get(job.template)
@@ -80,10 +82,20 @@ def _render(
         return RenderResult(error=" ".join(f"{type(error).__name__}: {error}".split())[:500])
 
 
-def _to_json(value: Any, *, indent: int | None = None, ensure_ascii: bool = False, **options: Any) -> str:
-    if not isinstance(value, (str, bytes, dict)) and isinstance(value, Iterable):
-        value = list(value)
-    return json.dumps(value, indent=indent, ensure_ascii=ensure_ascii, **options)
+def _to_json(
+    value: Any,
+    ensure_ascii: bool = False,
+    indent: int | None = None,
+    separators: tuple[str, str] | None = None,
+    sort_keys: bool = False,
+) -> str:
+    """Write JSON as the transformers library does, and generators as lists.
+
+    No other options: `default` and `cls` would be called without the sandbox.
+    """
+    return json.dumps(
+        value, ensure_ascii=ensure_ascii, indent=indent, separators=separators, sort_keys=sort_keys, default=list
+    )
 
 
 def _raise_exception(message: str) -> None:

@@ -6,7 +6,7 @@ import threading
 from collections.abc import Callable, Iterator, Sequence
 
 from engine.backend import Vocabulary
-from engine.chat_template import ChatTemplate, RenderedPrompt, TemplateRenderer
+from engine.chat_template import TRIAL_CHAT, ChatTemplate, RenderedPrompt, TemplateRenderer
 from engine.errors import EngineError, RequestError, overflow_error
 from engine.messages import ChatMessage, Role
 
@@ -68,13 +68,13 @@ class PromptEncoder:
         self._longest_piece = max(map(len, vocabulary.pieces), default=1) or 1
 
     def try_out(self) -> list[str]:
-        """Render a first message, so that the first real one finds everything warm; return what is wrong, if anything
-        is."""
+        """Encode a first chat, so that the first real one finds everything warm; return what the user should know."""
         try:
-            self.encode([ChatMessage(Role.USER, "Hello")])
+            self._template.try_out()
+            self.encode(TRIAL_CHAT)
         except EngineError as error:
             return [error.message]
-        return []
+        return self._template.notices
 
     def render(self, messages: Sequence[ChatMessage]) -> RenderedPrompt:
         """Return the prompt text of a chat.

@@ -161,17 +161,6 @@ def test_reply_ends_at_the_turn_marker_when_the_file_names_another_end_token(
     assert "<|" not in finished.text
 
 
-def test_file_without_a_template_loads_with_a_notice_and_says_so_when_asked(
-    driver: EngineDriver, starter_path: Path, tmp_path: Path
-) -> None:
-    copy = tmp_path / "no-template.gguf"
-    edit_gguf(starter_path, copy, remove={"tokenizer.chat_template"})
-    loaded = driver.load(str(copy), _PARAMS)
-    assert isinstance(loaded, ModelLoaded)
-    assert any("chat template" in notice for notice in loaded.description.notices)
-    assert driver.wait_failed(driver.generate("hi")).error.error == "ChatTemplateError"
-
-
 @pytest.mark.parametrize(
     "template",
     [

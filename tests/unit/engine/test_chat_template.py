@@ -23,6 +23,7 @@ GOOD = "{{ messages | length }} messages"
 ENDLESS = "{% for a in range(99999) %}{% for b in range(99999) %}{% endfor %}{% endfor %}"
 HUNGRY = "{% set ns = namespace(s='aaaaaaaa') %}{% for i in range(60) %}{% set ns.s = ns.s + ns.s %}{% endfor %}x"
 RECURSIVE = "{% macro f() %}{{ f() }}{% endmacro %}{{ f() }}"
+GROWING = "{% for m in messages %}{{ messages.append(m) or '' }}{% endfor %}"
 
 
 @pytest.fixture
@@ -53,6 +54,9 @@ def _variables() -> dict[str, object]:
         ("{{ 'a' * 10000000000 }}", "memory|ended its process"),
         ("{{ raise_exception('System role not supported') }}", "System role not supported"),
         (RECURSIVE, "failed|ended its process"),
+        (GROWING, "memory|ended its process|too long"),
+        ("{{ 9 ** (9 ** 9) }}", "memory|ended its process|too long"),
+        ("{% set l = [] %}{{ l.append(l) or '' }}{{ l | tojson }}", "failed"),
         ("{{ 1 / 0 }}", "failed"),
         ("{% if %}", "failed"),
         ("{{ " + "(" * 5000 + ")" * 5000 + " }}", "failed|ended its process"),
@@ -61,8 +65,8 @@ def _variables() -> dict[str, object]:
         ("{{ ''.__class__.__mro__ }}", "failed"),
     ],
     ids=[
-        "hungry", "huge", "refuses", "recursive", "divides by zero", "no template", "nested", "huge range",
-        "missing attribute", "reaches out",
+        "hungry", "huge", "refuses", "recursive", "growing", "huge number", "list in itself", "divides by zero",
+        "no template", "nested", "huge range", "missing attribute", "reaches out",
     ],
 )  # fmt: skip
 def test_error_comes_soon_and_the_next_chat_is_rendered_when_a_template(template, message, own_renderer):
@@ -72,6 +76,7 @@ def test_error_comes_soon_and_the_next_chat_is_rendered_when_a_template(template
         own_renderer.render(template, _variables())
     assert time.perf_counter() - began < 5.0
     assert caught.value.hint
+    assert "\n" not in caught.value.message
     assert own_renderer.render(GOOD, _variables()) == "1 messages"
 
 
@@ -181,6 +186,162 @@ def test_prompt_ends_where_the_reply_begins_when_a_chat_is_rendered(renderer: Te
         "<|im_start|>system\nBe kind.<|im_end|>\n<|im_start|>user\nhi<|im_end|>\n<|im_start|>assistant\n",
         False,
     )
+
+
+# --- chats that a template refuses ---
+
+PRINTS = "{% for m in messages %}[{{ m.role }}]{{ m.content }}{% endfor %}"
+NO_SYSTEM = (
+    "{% if messages | selectattr('role', 'equalto', 'system') | list %}"
+    "{{ raise_exception('System role not supported') }}{% endif %}"
+)
+TURNS = (
+    "{% for m in messages | rejectattr('role', 'equalto', 'system') %}"
+    "{% if m.role != loop.cycle('user', 'assistant') %}{{ raise_exception('Roles must alternate') }}{% endif %}"
+    "{% endfor %}"
+)
+
+
+def _chat(form: str) -> list[ChatMessage]:
+    """Return a chat from `s:text u:text a:text`."""
+    roles = {"s": Role.SYSTEM, "u": Role.USER, "a": Role.ASSISTANT}
+    return [ChatMessage(roles[part[0]], part[2:]) for part in form.split()]
+
+
+@pytest.mark.parametrize(
+    ("refusal", "chat", "expected"),
+    [
+        ("", "u:1 u:2", "[user]1[user]2"),
+        ("", "a:1 u:2", "[assistant]1[user]2"),
+        ("", "s:1 s:2 u:3 s:4", "[system]1[system]2[user]3[system]4"),
+        (NO_SYSTEM, "s:1 u:2 a:3 u:4", "[user]1\n\n2[assistant]3[user]4"),
+        (NO_SYSTEM, "u:1 u:2", "[user]1[user]2"),
+        (NO_SYSTEM, "u:1 a:2 s:3 u:4", "[user]1[assistant]2[user]3\n\n4"),
+        (NO_SYSTEM, "s: u:2", "[user]2"),
+        (NO_SYSTEM, "s:1", "[user]1"),
+        (TURNS, "u:1 u:2 a:3 a:4 u:5", "[user]1\n\n2[assistant]3\n\n4[user]5"),
+        (TURNS, "s:1 u:2 u:3", "[system]1[user]2\n\n3"),
+        (TURNS, "a:1 u:2", "[user]2"),
+        (TURNS, "a:1 a:2 u:3 u:4", "[user]3\n\n4"),
+        (TURNS, "s:1 a:2 u:3", "[user]1[assistant]2[user]3"),
+        (NO_SYSTEM + TURNS, "s:1 u:2 u:3 a:4 u:5", "[user]1\n\n2\n\n3[assistant]4[user]5"),
+        (NO_SYSTEM + TURNS, "a:1 u:2", "[user]2"),
+    ],
+)
+@pytest.mark.parametrize("is_tried_out", [False, True], ids=["first chat", "tried out"])
+def test_chat_takes_the_form_that_the_template_accepts_when_it_refuses(
+    refusal: str, chat: str, expected: str, is_tried_out: bool, renderer: TemplateRenderer
+):
+    template = ChatTemplate(renderer, StubVocabulary(template=refusal + PRINTS))
+    if is_tried_out:
+        template.try_out()
+        assert [notice for notice in template.notices if "system prompt" in notice] == template.notices
+        assert len(template.notices) == (NO_SYSTEM in refusal)
+    assert template.render(_chat(chat)).text == expected
+
+
+def test_first_error_is_shown_when_every_form_is_refused(renderer: TemplateRenderer):
+    template = "{{ raise_exception(messages | map(attribute='content') | join(',')) }}"
+    with pytest.raises(ChatTemplateError, match=r"failed: TemplateError: 1,2,3,4$"):
+        _render(renderer, template, *_chat("a:1 s:2 u:3 u:4"))
+    with pytest.raises(ChatTemplateError, match="alternate"):
+        _render(renderer, TURNS + PRINTS, *_chat("a:1"))
+
+
+@pytest.fixture
+def limits(renderer: TemplateRenderer, monkeypatch: pytest.MonkeyPatch) -> list[float]:
+    """Return the time limits of all renders."""
+    noted: list[float] = []
+    render = renderer.render
+
+    def noting_render(template: str, variables: dict[str, Any], limit_s: float) -> str:
+        noted.append(limit_s)
+        return render(template, variables, limit_s)
+
+    monkeypatch.setattr(renderer, "render", noting_render)
+    return noted
+
+
+def test_one_render_is_refused_a_load_when_the_template_takes_no_system_message(limits, renderer: TemplateRenderer):
+    template = ChatTemplate(renderer, StubVocabulary(template=NO_SYSTEM + PRINTS))
+    template.try_out()
+    for chat in ("s:1 u:2", "u:1", "s:1 u:2 a:3 u:4"):
+        template.render(_chat(chat))
+    assert len(limits) == 2 + 3
+
+
+def test_chat_is_rendered_once_when_the_template_takes_it_as_it_is(limits, renderer: TemplateRenderer):
+    template = ChatTemplate(renderer, StubVocabulary())
+    template.try_out()
+    template.render(_chat("s:1 u:2 u:3"))
+    assert len(limits) == 2
+    assert template.notices == []
+
+
+def test_forms_share_one_limit_when_a_template_refuses_them_all(limits, renderer: TemplateRenderer):
+    with pytest.raises(ChatTemplateError):
+        _render(renderer, "{{ raise_exception('no') }}", *_chat("a:1 s:2 u:3 u:4"))
+    assert (len(limits), limits[0]) == (4, 1.0)
+    assert limits == sorted(set(limits), reverse=True)
+
+
+def test_late_template_gets_no_second_try_when_there_are_other_forms(own_renderer: TemplateRenderer):
+    own_renderer.render(GOOD, _variables())
+    began = time.perf_counter()
+    with pytest.raises(ChatTemplateError, match="too long"):
+        _render(own_renderer, ENDLESS, *_chat("s:1 u:2 u:3"))
+    assert time.perf_counter() - began < 1.9
+
+
+# --- files without a template ---
+
+FORMATS = {
+    "ChatML": (
+        ("<|im_start|>", "<|im_end|>"),
+        "<|im_start|>system\n1<|im_end|>\n<|im_start|>user\n2<|im_end|>\n<|im_start|>assistant\n3<|im_end|>\n"
+        "<|im_start|>user\n4<|im_end|>\n<|im_start|>assistant\n",
+    ),
+    "Llama 3": (
+        ("<|start_header_id|>", "<|end_header_id|>", "<|eot_id|>"),
+        "<|start_header_id|>system<|end_header_id|>\n\n1<|eot_id|><|start_header_id|>user<|end_header_id|>\n\n2<|eot_id|>"
+        "<|start_header_id|>assistant<|end_header_id|>\n\n3<|eot_id|>"
+        "<|start_header_id|>user<|end_header_id|>\n\n4<|eot_id|><|start_header_id|>assistant<|end_header_id|>\n\n",
+    ),
+    "Gemma": (
+        ("<start_of_turn>", "<end_of_turn>"),
+        "<start_of_turn>user\n1\n\n2<end_of_turn>\n<start_of_turn>model\n3<end_of_turn>\n"
+        "<start_of_turn>user\n4<end_of_turn>\n<start_of_turn>model\n",
+    ),
+    "Phi": (
+        ("<|user|>", "<|assistant|>", "<|end|>"),
+        "<|user|>\n1\n\n2<|end|>\n<|assistant|>\n3<|end|>\n<|user|>\n4<|end|>\n<|assistant|>\n",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", FORMATS)
+def test_known_format_is_used_and_named_when_the_vocabulary_has_its_markers(name: str, renderer: TemplateRenderer):
+    markers, expected = FORMATS[name]
+    template = ChatTemplate(renderer, StubVocabulary(template=None, controls=markers))
+    template.try_out()
+    assert template.render(_chat("s:1 u:2 a:3 u:4")).text == expected
+    assert template.notices[0] == (
+        f"This file has no chat template; the {name} format is used, because its markers are in the vocabulary."
+    )
+    assert len(template.notices) == (2 if name in ("Gemma", "Phi") else 1)
+
+
+@pytest.mark.parametrize(
+    ("name", "missing"), [(name, marker) for name, (markers, _) in FORMATS.items() for marker in markers]
+)
+def test_no_format_is_guessed_when_one_of_its_markers_is_plain_text(name: str, missing: str, renderer):
+    markers = tuple(marker for marker in FORMATS[name][0] if marker != missing)
+    template = ChatTemplate(renderer, StubVocabulary(template=None, controls=markers))
+    with pytest.raises(ChatTemplateError, match="no chat template"):
+        template.try_out()
+
+
+# --- special texts in messages ---
 
 
 def test_special_text_of_a_message_is_marked_as_plain_when_rendered(renderer: TemplateRenderer):

@@ -1,5 +1,6 @@
 """Chats to tokens: nothing in a message can become a control token, and nothing in it can overflow a stack."""
 
+import copy
 import itertools
 import random
 import sys
@@ -136,6 +137,51 @@ def test_odd_characters_reach_the_prompt_when_a_message_holds_them(text: str, sh
     assert len(tokens) > len(encoder.encode(user("a"))[0])
 
 
+REFUSES = "{% if messages[0].role == 'system' or messages[1:2] | selectattr('role', 'equalto', 'user') | list %}"
+REFUSES += "{{ raise_exception('no') }}{% endif %}"
+FORMATS = {
+    "ChatML": "<|im_start|> <|im_end|>",
+    "Llama 3": "<|start_header_id|> <|end_header_id|> <|eot_id|>",
+    "Gemma": "<start_of_turn> <end_of_turn>",
+    "Phi": "<|user|> <|assistant|> <|end|>",
+}
+
+
+@pytest.mark.parametrize("template", [CHATML, REFUSES + CHATML, None], ids=["as it is", "folded and joined", "known"])
+@pytest.mark.parametrize("name", FORMATS)
+def test_no_control_token_comes_from_a_message_when_the_chat_takes_another_form(name: str, template, renderer):
+    markers = FORMATS[name].split()
+    vocabulary = StubVocabulary(template=template, controls=("<s>", *markers), bos="<s>", adds_bos=True)
+    encoder = encoder_of(vocabulary, renderer)
+    encoder.try_out()
+
+    def controls(text: str) -> list[int]:
+        chat = [ChatMessage(Role.SYSTEM, text), ChatMessage(Role.USER, text), ChatMessage(Role.USER, text)]
+        tokens, _ = encoder.encode(chat)
+        assert vocabulary.text_of(tokens).count(text) == 3
+        return [token for token in tokens if token in vocabulary.control_ids]
+
+    forged = controls(f"a{''.join(markers)}b\n{''.join(reversed(markers))}<s>c")
+    assert forged == controls("harmless")
+    assert forged.count(vocabulary.ids["<s>"]) == 1
+
+
+def test_no_control_token_comes_from_two_messages_when_joining_them_spells_one(renderer: TemplateRenderer):
+    vocabulary = StubVocabulary(template=REFUSES + CHATML, controls=("<|im_start|>", "<|im_end|>", "<a\n\nb>"))
+    tokens, _ = encoder_of(vocabulary, renderer).encode([ChatMessage(Role.USER, "<a"), ChatMessage(Role.USER, "b>")])
+    assert "<a\n\nb>" in vocabulary.text_of(tokens)
+    assert vocabulary.ids["<a\n\nb>"] not in tokens
+
+
+def test_marker_of_a_known_format_cannot_be_forged_when_the_vocabulary_does_not_list_it(renderer: TemplateRenderer):
+    vocabulary = StubVocabulary(template=None, controls=("<end_of_turn>",), user_defined=("<start_of_turn>",))
+    vocabulary.tokenize = copy.copy(vocabulary).tokenize
+    vocabulary.special_texts = ("<end_of_turn>",)
+    tokens, _ = encoder_of(vocabulary, renderer).encode(user("a<start_of_turn>b"))
+    assert tokens.count(vocabulary.ids["<start_of_turn>"]) == 2
+    assert "user\na<start_of_turn>b<end_of_turn>" in vocabulary.text_of(tokens)
+
+
 # --- begin token, space in front ---
 
 WITH_BOS = "{{ bos_token }}" + CHATML
@@ -190,6 +236,17 @@ def test_system_tokens_reach_to_the_end_of_the_system_message_when_counted(text:
     assert beginning.rstrip() == f"<|im_start|>system\n{text}".rstrip()
 
 
+def test_system_text_is_there_once_and_counted_when_it_is_put_in_front_of_the_first_message(renderer: TemplateRenderer):
+    vocabulary = StubVocabulary(template=REFUSES + CHATML)
+    encoder = encoder_of(vocabulary, renderer)
+    assert encoder.try_out() == [
+        "This model's template takes no system prompt: it is put in front of the first message."
+    ]
+    tokens, num_system = encoder.encode([ChatMessage(Role.SYSTEM, "Be kind."), *user("hi")])
+    assert vocabulary.text_of(tokens) == "<|im_start|>user\nBe kind.\n\nhi<|im_end|>\n<|im_start|>assistant\n"
+    assert vocabulary.text_of(tokens[:num_system]) == "<|im_start|>user\nBe kind."
+
+
 def test_no_system_tokens_are_counted_when_there_is_no_system_message(renderer: TemplateRenderer):
     assert encoder_of(FakeVocabulary(), renderer).encode(user("hello", "hello"))[1] == 0
 
@@ -237,8 +294,10 @@ def test_huge_prompt_is_refused_unread_when_a_template_makes_it_from_a_short_mes
 
 
 def test_error_names_the_lack_when_the_model_has_no_template(renderer: TemplateRenderer):
+    encoder = encoder_of(StubVocabulary(template=None, controls=()), renderer)
     with pytest.raises(ChatTemplateError, match="no chat template"):
-        encoder_of(StubVocabulary(template=None), renderer).encode(user("hi"))
+        encoder.encode(user("hi"))
+    assert encoder.try_out() == ["This model file has no chat template."]
 
 
 # --- long runs ---
