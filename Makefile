@@ -13,7 +13,7 @@ OFFSCREEN := QT_QPA_PLATFORM=offscreen
 CHECKED := app engine models tests benchmarks packaging
 
 .DEFAULT_GOAL := help
-.PHONY: help install run install-test test check soak bench third-party clean clean-all
+.PHONY: help install run install-test test check soak bench third-party parameters clean clean-all
 
 help:
 	@echo "make run          install what is missing and open Fireside; ARGS=\"chat -m starter\" for a command,"
@@ -23,6 +23,7 @@ help:
 	@echo "make soak         the long tests with their full counts"
 	@echo "make bench        the engine beside a bare loop on the same library"
 	@echo "make third-party  write THIRD_PARTY.md anew"
+	@echo "make parameters   write docs/parameters.md anew"
 	@echo "make clean        remove what tests and builds left; clean-all removes the environments too"
 
 install:
@@ -42,7 +43,7 @@ check: install-test
 	$(RUN) -m ruff check $(CHECKED)
 	$(RUN) -m ruff format --check $(CHECKED)
 	$(RUN) -m mypy
-	$(RUN) -m mypy --no-explicit-package-bases packaging/install.py packaging/check_system.py packaging/third_party.py
+	$(RUN) -m mypy --no-explicit-package-bases $(addprefix packaging/,install.py check_system.py third_party.py parameters.py)
 	$(OFFSCREEN) $(RUN) -m pytest -q tests/test_architecture.py
 
 soak: install-test
@@ -53,6 +54,9 @@ bench: install-test
 
 third-party: install-test
 	$(RUN) packaging/third_party.py
+
+parameters: install-test
+	$(RUN) packaging/parameters.py
 
 clean:
 	rm -rf build dist *.egg-info .ruff_cache .mypy_cache .pytest_cache .hypothesis

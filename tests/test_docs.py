@@ -1,5 +1,6 @@
 """What the documents say is there, is there: files, make targets, links, messages, licences."""
 
+import os
 import re
 import subprocess
 import sys
@@ -19,6 +20,7 @@ DOCUMENTS = [
     "packaging/README.md",
     "docs/architecture.md",
     "docs/extending.md",
+    "docs/parameters.md",
 ]
 FENCE = re.compile(r"^```.*?^```", re.MULTILINE | re.DOTALL)
 TOP_NAMES = ("app", "engine", "models", "tests", "docs", "packaging", "benchmarks", ".ci")
@@ -140,9 +142,11 @@ def test_architecture_names_every_part_of_the_engine() -> None:
     assert [part for part in wanted if f"{part}.py" not in described and f"{part}/" not in described] == []
 
 
-def test_extending_names_every_sampling_setting_once_in_its_table() -> None:
-    rows = re.findall(r"^\| `(\w+)` \|", text_of("docs/extending.md"), re.MULTILINE)
-    assert sorted(rows) == sorted(engine.param_infos(engine.SamplingParams))
+def test_parameters_are_described_as_they_are_declared() -> None:
+    command = [sys.executable, str(ROOT / "packaging" / "parameters.py"), "--check"]
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    done = subprocess.run(command, capture_output=True, text=True, check=False, env=environment)
+    assert done.returncode == 0, done.stderr
 
 
 def test_documents_speak_of_the_project_alone() -> None:
