@@ -103,7 +103,7 @@ class InteractiveChat:
             except KeyboardInterrupt:
                 num_ctrl_c += 1
                 if num_ctrl_c > 1:
-                    return ExitCode.DONE
+                    return ExitCode.INTERRUPTED
                 print(_FAREWELL_HINT)
                 continue
             num_ctrl_c = 0
@@ -257,7 +257,11 @@ def summary_of(metrics: RequestMetrics) -> str:
 
 def _setting_text(sampling: SamplingParams, name: str) -> str:
     value = getattr(sampling, name)
-    return param_infos(SamplingParams)[name].none_label or "none" if value is None else f"{value:g}"
+    if isinstance(value, tuple):
+        return ",".join(f"{token}:{bias:g}" for token, bias in value) or "none"
+    if value is None:
+        return param_infos(SamplingParams)[name].none_label or "none"
+    return str(value) if isinstance(value, int) else f"{value:g}"
 
 
 class _Prompt:

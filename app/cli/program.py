@@ -1,6 +1,7 @@
 """The program as the terminal sees it: finds the command, runs it, and turns whatever happens into an exit code."""
 
 import argparse
+import errno
 import faulthandler
 import importlib
 import logging
@@ -15,6 +16,7 @@ from app.log import start_fault_log, start_log, stop_log
 from app.paths import Paths, find_paths
 
 _LOG = logging.getLogger(__name__)
+_FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)  # what a write ends with when there is no more room
 _COMMANDS = ("chat", "doctor")
 _NOT_BUILT = ("bench", "compare", "quality", "quantize", "models", "serve")
 _USAGE = """usage: fireside [options] [COMMAND ...]
@@ -39,6 +41,11 @@ def run_program(arguments: list[str]) -> int:
         abandon_output()
         return 0
     except Exception as error:
+        if isinstance(error, OSError) and error.errno in _FULL:
+            abandon_output()
+            print(f"fireside: The output could not be written: {error.strerror}.", file=sys.stderr)
+            print("Free some space, or send it elsewhere.", file=sys.stderr)
+            return 1
         from app.cli.outcome import report  # knows the errors of the engine, which `--help` has no use for
 
         return report(error, as_json="--json" in arguments, debug="--debug" in arguments)

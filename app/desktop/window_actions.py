@@ -98,9 +98,16 @@ class WindowActions(QObject):
         """Begin an empty chat; the old one can be brought back."""
         if self._conversation.turns:
             self._conversation.start_new()
-            bring_back = ("Bring it back", self._conversation.bring_back)
-            self.show_notice(Notice(key="new-chat", text="A new chat has begun.", actions=(bring_back,)))
+            self._offer_other_chat("A new chat has begun.")
         self._window.composer.text_edit.setFocus()
+
+    def _offer_other_chat(self, text: str) -> None:
+        self.show_notice(Notice(key="new-chat", text=text, actions=(("Bring it back", self._bring_back),)))
+
+    def _bring_back(self) -> None:
+        self._conversation.bring_back()
+        if self._conversation.has_set_aside:
+            self._offer_other_chat("The other chat is put aside.")
 
     def ask_about_link(self, target: str) -> None:
         """Show where a link leads and let the user decide."""
@@ -160,6 +167,7 @@ class WindowActions(QObject):
         self._model.changed.connect(self._on_model_changed)
         self._model.loaded.connect(self._on_model_loaded)
         self._model.died.connect(self._on_engine_died)
+        self._model.refused.connect(lambda error: self._show_error("model-refused", error, ()))
 
     def _connect_conversation(self) -> None:
         conversation, view, readouts = self._conversation, self._window.chat_view, self._readouts

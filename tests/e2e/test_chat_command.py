@@ -329,3 +329,14 @@ def _talk(terminal: int, script: list[tuple[bytes, bytes]]) -> bytes:
         while chunk := os.read(terminal, 4096):
             shown += chunk
     return shown
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="there is no device that is always full")
+@pytest.mark.parametrize("flags", [(), ("--json",)], ids=["plain", "json"])
+def test_output_that_cannot_be_written_costs_one_sentence(flags: tuple[str, ...]) -> None:
+    command = [sys.executable, "-m", "app", "chat", "--fake-engine", *flags, "hi"]
+    with Path("/dev/full").open("wb") as full:
+        done = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, check=False, cwd=Path(__file__).parents[2])
+    assert done.returncode == 1
+    assert done.stderr.startswith(b"fireside: The output could not be written")
+    assert b"Traceback" not in done.stderr

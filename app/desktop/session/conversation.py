@@ -142,12 +142,17 @@ class Conversation(QObject):
         self.reset.emit()
 
     def bring_back(self) -> None:
-        """Return to the chat that start_new put aside."""
+        """Return to the chat that was put aside; the present one takes its place there."""
         if self._set_aside is not None:
             self._let_go()
-            self._chat_id, self._turns = self._set_aside
-            self._set_aside = None
+            present = (self._chat_id, self._turns) if self._turns else None
+            (self._chat_id, self._turns), self._set_aside = self._set_aside, present
             self.reset.emit()
+
+    @property
+    def has_set_aside(self) -> bool:
+        """Whether there is a chat to bring back."""
+        return self._set_aside is not None
 
     def _ask(self, reply: ReplyTurn) -> None:
         reply.state = ReplyState.WAITING_FOR_MODEL
@@ -272,7 +277,8 @@ class Conversation(QObject):
     def _on_failed(self, request_id: str, error: ErrorInfo) -> None:
         if request_id != self._request_id:
             return
-        if error.error == _TOO_LONG:
+        is_repeat = self._open is not None and self._open.is_repeat  # then there is an earlier reply to keep
+        if error.error == _TOO_LONG and not is_repeat:
             self._take_back(error)
         else:
             self._fail(error)

@@ -69,12 +69,14 @@ class ModelSession(QObject):
     Signals:
         changed: state, label, progress or error changed.
         loaded: ModelDescription.
+        refused: ErrorInfo; the file cannot be used and the loaded model stays.
         died: ErrorInfo; the engine is gone and the same model can be loaded again.
     """
 
     changed = Signal()
     loaded = Signal(object)
     died = Signal(object)
+    refused = Signal(object)
 
     def __init__(
         self, bridge: EngineBridge, background: Background, choose: ChooseModel, parent: QObject | None = None
@@ -87,6 +89,8 @@ class ModelSession(QObject):
         self._wanted: str | None = None
         self._chosen: ChosenModel | None = None
         self._request_id: str | None = None
+        # What is loaded while another file is looked at: (chosen, wanted, description).
+        self._loaded: tuple[ChosenModel | None, str | None, ModelDescription] | None = None
         self._choice_number = 0
         self._progress = 0.0
         self._error: ErrorInfo | None = None
@@ -135,6 +139,8 @@ class ModelSession(QObject):
     def choose(self, wanted: str | None) -> None:
         """Find, check and load a model; a load in progress is given up."""
         self._give_up()
+        if self._description is not None:
+            self._loaded = (self._chosen, self._wanted, self._description)
         self._wanted = wanted
         number = self._choice_number
         self._enter(ModelState.CHOOSING)
@@ -152,7 +158,16 @@ class ModelSession(QObject):
         """Give up what is in progress."""
         if self.is_busy:
             self._give_up()
-            self._enter(ModelState.NONE)
+            if not self._keep_loaded():
+                self._enter(ModelState.NONE)
+
+    def _keep_loaded(self) -> bool:
+        """Go back to the model that is still loaded; False when there is none."""
+        if self._loaded is None:
+            return False
+        (self._chosen, self._wanted, self._description), self._loaded = self._loaded, None
+        self._enter(ModelState.READY)
+        return True
 
     def _give_up(self) -> None:
         self._choice_number += 1
@@ -171,6 +186,7 @@ class ModelSession(QObject):
         if number != self._choice_number:
             return
         self._chosen = chosen
+        self._loaded = None
         self._progress = 0.0
         self._request_id = self._bridge.load_model(str(chosen.path), ModelParams())
         self._enter(ModelState.LOADING)
@@ -182,8 +198,12 @@ class ModelSession(QObject):
         if not isinstance(message, str):
             _LOG.error("choosing a model failed", exc_info=error)
             message, hint = "The model could not be looked up because of a fault in Fireside.", "The log has details."
+        info = ErrorInfo(type(error).__name__, message, str(hint or ""))
+        if self._keep_loaded():
+            self.refused.emit(info)
+            return
         self._chosen = None
-        self._enter(ModelState.FAILED, error=ErrorInfo(type(error).__name__, message, str(hint or "")))
+        self._enter(ModelState.FAILED, error=info)
 
     def _on_progressed(self, request_id: str, progress: float) -> None:
         if request_id == self._request_id:
@@ -208,6 +228,7 @@ class ModelSession(QObject):
             self._enter(ModelState.FAILED, error=error)
 
     def _on_died(self, event: EngineDied) -> None:
+        self._loaded = None
         if self._state is ModelState.CHOOSING:
             return  # the load that follows starts a new engine
         self._request_id = None

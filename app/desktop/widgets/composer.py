@@ -150,6 +150,7 @@ class Composer(QWidget):
         self._is_busy = False
         self._max_height = 400
         self._pasted: list[str] = []
+        self._sent: tuple[str, list[str]] = ("", [])  # what was typed and what was pasted of the last message
         self._removed: list[str] = []
         self._frame = QFrame(self)
         self._frame.setObjectName("composerFrame")
@@ -204,6 +205,7 @@ class Composer(QWidget):
         if self._is_busy or self.is_blank:
             return
         text = self.text
+        self._sent = (self.text_edit.text, list(self._pasted))
         self.clear()
         self.submitted.emit(text)
 
@@ -214,12 +216,15 @@ class Composer(QWidget):
 
     def give_back(self, text: str) -> None:
         """Put a refused message back, above what was written meanwhile."""
-        written = self.text
+        typed, pasted = self._sent
+        if text != "\n\n".join(part for part in (typed, *pasted) if part):
+            typed, pasted = text, []
+        written, kept = self.text_edit.text, [*pasted, *self._pasted]
         self.clear()
-        whole = f"{text}\n\n{written}" if written else text
         data = QMimeData()
-        data.setText(whole)
+        data.setText("\n\n".join(part for part in (typed, written) if part))
         self.text_edit.insertFromMimeData(data)
+        self._set_pasted([*kept, *self._pasted])
         self.text_edit.moveCursor(QTextCursor.MoveOperation.End)
         self.text_edit.setFocus()
 

@@ -92,7 +92,7 @@ def test_ctrl_c_stops_the_reply_and_not_the_program(chat: Chat, capsys: pytest.C
 
 def test_second_ctrl_c_at_an_empty_prompt_leaves(chat: Chat, capsys: pytest.CaptureFixture[str]) -> None:
     client = ScriptedClient(["one"])
-    assert chat(client, [KeyboardInterrupt, "a", KeyboardInterrupt, KeyboardInterrupt, "b"]) == ExitCode.DONE
+    assert chat(client, [KeyboardInterrupt, "a", KeyboardInterrupt, KeyboardInterrupt, "b"]) == ExitCode.INTERRUPTED
     assert len(client.requests) == 1
     assert capsys.readouterr().out.count("again, or Ctrl-D") == 2
 
@@ -196,3 +196,12 @@ def test_title_of_a_terminal_shows_the_live_rate_and_then_the_program(
     titles = re.findall("\x1b]0;(.*?)\x07", capsys.readouterr().out)
     assert any("tok/s" in title for title in titles[:-1])
     assert titles[-1] == "Fireside"
+
+
+def test_settings_are_shown_as_they_can_be_given_again(chat: Chat, capsys: pytest.CaptureFixture[str]) -> None:
+    lines = ["/set logit_bias=42:-5,7:1.5", "/set seed=12345678", "/set max_tokens=none"]
+    assert chat(ScriptedClient([]), lines) == ExitCode.DONE
+    out = capsys.readouterr().out
+    assert "logit_bias = 42:-5,7:1.5" in out
+    assert "seed = 12345678" in out
+    assert "max_tokens = no limit" in out
