@@ -13,6 +13,7 @@ from app.desktop.rendering.safe_browser import SafeBrowser
 from app.desktop.session.turns import ReplyState, ReplyTurn, UserTurn
 from app.desktop.theme.glyphs import GlyphButton
 from app.desktop.theme.theme import Theme
+from app.desktop.widgets.elided_label import ElidedLabel
 from app.desktop.widgets.error_block import ErrorBlock
 from app.desktop.widgets.figures import count_text
 from app.desktop.widgets.reply_body import ReplyBody
@@ -184,8 +185,7 @@ class ReplyRow(MessageRow):
         self.error.hide()
         self.error.retry_requested.connect(self.retry_requested)
         self.error.load_requested.connect(self.load_requested)
-        self._meta = QLabel(self)
-        self._meta.setTextFormat(Qt.TextFormat.PlainText)
+        self._meta = ElidedLabel(self)
         self._meta.setProperty("role", "meta")
         self._copy = GlyphButton(theme, "copy", "Copy reply", self, size=26)
         self._copy.clicked.connect(self.copy)
@@ -204,7 +204,7 @@ class ReplyRow(MessageRow):
     @property
     def meta_text(self) -> str:
         """The line below the reply."""
-        return self._meta.text()
+        return self._meta.whole
 
     def append(self, text: str) -> None:
         """Show a piece of the reply."""
@@ -239,7 +239,7 @@ class ReplyRow(MessageRow):
             self.error.show_error(turn.error, can_load=self._can_load, can_retry=self._is_last)
         self.error.setVisible(is_failed)
         text = progress_text(turn) if turn.is_open else self._outcome_text()
-        self._meta.setText(text)
+        self._meta.set_whole(text)
         self._meta.setToolTip("" if turn.is_open else outcome_details(turn))
         self._copy.setVisible(not turn.is_open and bool(turn.text))
         self._retry.setVisible(not turn.is_open and not is_failed and self._is_last)

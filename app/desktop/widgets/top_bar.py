@@ -1,39 +1,14 @@
 """TopBar: title of the chat, and the buttons of the window."""
 
-from PySide6.QtCore import QSize, Qt, Signal
-from PySide6.QtGui import QResizeEvent
-from PySide6.QtWidgets import QFrame, QHBoxLayout, QLabel, QWidget
+from PySide6.QtCore import Signal
+from PySide6.QtWidgets import QFrame, QHBoxLayout, QWidget
 
 from app.desktop.rendering.plain import isolated, shortened, tool_tip_text
 from app.desktop.theme.glyphs import GlyphButton
 from app.desktop.theme.theme import Theme
+from app.desktop.widgets.elided_label import ElidedLabel
 
 _EMPTY_TITLE = "New chat"
-
-
-class _ElidedLabel(QLabel):
-    """One line, cut at the end where there is no room."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.setTextFormat(Qt.TextFormat.PlainText)
-        # At the left whatever the language: the title belongs to the window, not to the text.
-        self.setAlignment(Qt.AlignmentFlag.AlignLeft | Qt.AlignmentFlag.AlignAbsolute | Qt.AlignmentFlag.AlignVCenter)
-        self._whole = ""
-
-    def set_whole(self, text: str) -> None:
-        self._whole = text
-        self._elide()
-
-    def minimumSizeHint(self) -> QSize:
-        return QSize(0, super().minimumSizeHint().height())
-
-    def resizeEvent(self, event: QResizeEvent) -> None:
-        super().resizeEvent(event)
-        self._elide()
-
-    def _elide(self) -> None:
-        self.setText(self.fontMetrics().elidedText(self._whole, Qt.TextElideMode.ElideRight, self.width()))
 
 
 class TopBar(QFrame):
@@ -52,7 +27,7 @@ class TopBar(QFrame):
         super().__init__(parent)
         self._theme = theme
         self.setObjectName("topBar")
-        self._title = _ElidedLabel()
+        self._title = ElidedLabel()
         self._title.setProperty("role", "title")
         self.new_chat = GlyphButton(theme, "plus", "New chat (Ctrl+N)", size=32)
         self.inspector = GlyphButton(theme, "panel", "Inspector (Ctrl+I)", size=32)
