@@ -31,7 +31,7 @@ _TEMPLATE = (
 
 @dataclass(frozen=True)
 class _Settings:
-    """What a `fake:` path can set; `n_words` is the length of every reply."""
+    """What a `fake:` path can set: `n_words` is the length of every reply, `fail` and `bug` end its steps."""
 
     step_s: float = 0.0
     token_s: float = 0.0
@@ -39,6 +39,7 @@ class _Settings:
     can_trim: float = 1
     n_words: float = 24
     fail: float = 0
+    bug: float = 0
 
 
 class FakeVocabulary:
@@ -135,6 +136,8 @@ class FakeBackend:
             return DecodeStatus.NO_ROOM
         if self._settings.fail:
             raise DecodeFailed("The fake backend was told to fail.")
+        if self._settings.bug:
+            raise RuntimeError("the fake backend was told to break")
         self._pause(self._settings.step_s)
         for part in parts:
             held = self._cells.setdefault(part.seq_id, [])

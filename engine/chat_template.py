@@ -175,13 +175,15 @@ class TemplateRenderer:
 
     def warm_up(self) -> None:
         """Start the child without waiting for it."""
+        if self._process is not None and not self._process.is_alive():
+            self.close()
         if self._process is None:
             context = multiprocessing.get_context("spawn")
-            self._connection, theirs = context.Pipe(duplex=True)
-            self._process = context.Process(target=_run_child, args=(theirs,), name="fireside-template", daemon=True)
-            self._process.start()
+            ours, theirs = context.Pipe(duplex=True)
+            process = context.Process(target=_run_child, args=(theirs,), name="fireside-template", daemon=True)
+            process.start()
             theirs.close()
-            self._is_ready = False
+            self._process, self._connection, self._is_ready = process, ours, False
 
     def render(self, template: str, variables: dict[str, Any], limit_s: float = _RENDER_LIMIT_S) -> str:
         """Return what `template` prints.
@@ -189,9 +191,9 @@ class TemplateRenderer:
         Raises:
             ChatTemplateError: it raised, took longer than `limit_s`, or killed its process.
         """
-        self.warm_up()
-        assert self._connection is not None
         try:
+            self.warm_up()
+            assert self._connection is not None
             if not self._is_ready:
                 self._receive(_START_LIMIT_S)
                 self._is_ready = True

@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable
 
 from engine.backend import Backend, DecodeStatus
-from engine.errors import DecodeFailed, EngineError, overflow_error
+from engine.errors import DecodeFailed, EngineError, RequestError, overflow_error
 from engine.kv_cache import KVCache
 from engine.messages import Event, Failed, FinishReason, RequestState, StateChanged
 from engine.metrics import CacheReport, CacheSource
@@ -47,6 +47,9 @@ class Engine:
 
     def add(self, prompt: Prompt) -> list[Event]:
         """Take a request in; it starts at the next step that has room for it."""
+        if not prompt.tokens:  # it would take its first token from a neighbour's logits
+            error: RequestError = RequestError("The prompt is empty.", "Write something first.")
+            return [Failed(request_id=prompt.request_id, error=error.info())]
         over = len(prompt.tokens) - self._n_ctx
         if over > 0:
             error = overflow_error(len(prompt.tokens), self._n_ctx)

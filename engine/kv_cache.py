@@ -101,6 +101,9 @@ class KVCache:
             The slot, the prompt as the slot's tokens continue it, and how many of its tokens are cached.
         """
         prefix = self.longest_prefix(prompt)
+        # The cached split of the same bytes may be longer than the prompt's own, and the context too small for it.
+        if prefix.num_cached - prefix.num_covered > self.n_ctx - len(prompt):
+            prefix = Prefix(None, 0, 0)
         slot = self._choose(prefix)
         if prefix.slot is None:
             self.clear(slot)
@@ -212,7 +215,7 @@ class KVCache:
         The last prompt token is never among them: its logits have to be computed.
         """
         limit = len(prompt) - 1
-        same = _num_equal(cached, prompt[:limit])
+        same = _num_equal(cached, prompt, 0, 0, limit)
         i = j = border_i = border_j = same
         pieces, control_ids = self._vocabulary.pieces, self._vocabulary.control_ids
         left = right = b""  # bytes of cached / prompt tokens beyond what is matched
@@ -232,18 +235,20 @@ class KVCache:
                 break
             left, right = left[length:], right[length:]
             if not left and not right:
-                more = _num_equal(cached[i:], prompt[j:limit])
+                more = _num_equal(cached, prompt, i, j, limit)
                 i, j = i + more, j + more
                 border_i, border_j = i, j
         return border_i, border_j
 
 
-def _num_equal(left: Sequence[int], right: Sequence[int]) -> int:
-    """Return the length of the common beginning of two lists; compares blocks, so that long ones cost little."""
-    end, block, position = min(len(left), len(right)), 256, 0
-    while position < end and left[position : position + block] == right[position : position + block]:
-        position += block
-    position = min(position, end)
-    while position < end and left[position] == right[position]:
-        position += 1
-    return position
+def _num_equal(left: Sequence[int], right: Sequence[int], i: int, j: int, right_end: int) -> int:
+    """Return how many items are equal from `left[i]` and `right[j]` on, below `right_end`.
+
+    Compares blocks, so that long beginnings cost little.
+    """
+    end, block, count = min(len(left) - i, right_end - j), 256, 0
+    while count + block <= end and left[i + count : i + count + block] == right[j + count : j + count + block]:
+        count += block
+    while count < end and left[i + count] == right[j + count]:
+        count += 1
+    return max(count, 0)

@@ -1,11 +1,13 @@
 """Why a chat's prompt was not found whole in the cache."""
 
+from array import array
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
 
 from engine.metrics import CacheMissCause
 
 _MAX_CHATS = 256
+_MAX_TOKENS = 4_000_000  # of all chats together, 16 MB
 
 Common = Callable[[Sequence[int], Sequence[int]], tuple[int, int]]
 """Takes cached tokens and a prompt; returns how many of each make up their common beginning."""
@@ -20,16 +22,18 @@ class ChatLedger:
 
     def __init__(self, common: Common) -> None:
         self._common = common
-        self._held: OrderedDict[str, list[int]] = OrderedDict()
+        self._held: OrderedDict[str, array[int]] = OrderedDict()
+        self._num_tokens = 0
 
     def note(self, chat_id: str | None, tokens: list[int]) -> None:
         """Remember what a chat holds now."""
         if chat_id is None:
             return
-        self._held[chat_id] = tokens
-        self._held.move_to_end(chat_id)
-        if len(self._held) > _MAX_CHATS:
-            self._held.popitem(last=False)
+        self._num_tokens -= len(self._held.pop(chat_id, ()))
+        self._held[chat_id] = array("i", tokens)
+        self._num_tokens += len(tokens)
+        while len(self._held) > _MAX_CHATS or (self._num_tokens > _MAX_TOKENS and len(self._held) > 1):
+            self._num_tokens -= len(self._held.popitem(last=False)[1])
 
     def cause(
         self, chat_id: str | None, prompt: Sequence[int], *, num_cached: int, num_system_tokens: int
@@ -44,7 +48,7 @@ class ChatLedger:
         held = self._held.get(chat_id) if chat_id is not None else None
         if held is None:
             return CacheMissCause.FIRST_USE if num_cached == 0 else None
-        num_held, num_covered = self._common(held, prompt)
+        num_held, num_covered = self._common(held, array("i", prompt))
         if num_cached < num_covered:
             return CacheMissCause.EVICTED
         if num_held == len(held) or num_covered == len(prompt) - 1:

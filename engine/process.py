@@ -40,6 +40,7 @@ from engine.messages import (
     Rendered,
     RenderPrompt,
     Shutdown,
+    decode_command,
     decode_event,
     encode,
 )
@@ -91,6 +92,12 @@ class ProcessClient:
             data = encode(command)
         except UnicodeEncodeError as error:
             raise InvalidParams("A name holds bytes that are no text.", "Rename the file.", str(error)) from error
+        try:
+            decode_command(data)  # what the worker could not read would never be answered
+        except MessageError as error:
+            raise InvalidParams(
+                "A setting has a value of the wrong kind.", "Check the settings.", str(error)
+            ) from error
         if isinstance(command, _ASKING):
             with self._lock:
                 if command.request_id in self._open:

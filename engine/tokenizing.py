@@ -1,6 +1,7 @@
 """The tokeniser thread: renders and tokenises prompts beside a running reply, on a stack that long words cannot
 overflow, so that no message can forge a control token."""
 
+import logging
 import queue
 import threading
 from collections.abc import Callable, Iterator, Sequence
@@ -9,6 +10,8 @@ from engine.backend import Vocabulary
 from engine.chat_template import TRIAL_CHAT, ChatTemplate, RenderedPrompt, TemplateRenderer
 from engine.errors import EngineError, RequestError, overflow_error
 from engine.messages import ChatMessage, Role
+
+_LOG = logging.getLogger(__name__)
 
 # Some vocabularies split text with a recursive matcher: 30,000 letters in a row overflow 8 MiB. Runs are cut at
 # _MAX_RUN characters, for which this stack is four times what was measured. Only touched pages take memory.
@@ -48,7 +51,10 @@ class TokenizerThread:
 
     def _run(self) -> None:
         while (job := self._jobs.get()) is not None:
-            job()
+            try:
+                job()
+            except Exception:  # a thread that is gone would leave every later request without an answer
+                _LOG.exception("a job of the tokeniser failed")
         self.renderer.close()
 
 
@@ -106,6 +112,8 @@ class PromptEncoder:
         """
         rendered = self.render(messages)
         tokens = self.tokenize(rendered)
+        if not tokens:
+            raise RequestError("The prompt is empty.", "Write something first.")
         return tokens, self._num_system_tokens(messages, rendered, tokens)
 
     def tokenize(self, rendered: RenderedPrompt) -> list[int]:

@@ -174,8 +174,8 @@ class WorkerLoop:
 
         try:
             backend = self._get_loader().load(command.path, command.params, on_progress)
-        except EngineError as error:
-            self._emit(Failed(request_id=command.request_id, error=error.info()))
+        except Exception as error:
+            self._emit(Failed(request_id=command.request_id, error=_shown(error).info()))
             return
         if backend is None:
             self._emit(LoadCancelled(request_id=command.request_id))
@@ -269,8 +269,8 @@ class WorkerLoop:
     def _describe(self, command: DescribeEngine) -> None:
         try:
             description = self._get_loader().describe()
-        except EngineError as error:
-            self._emit(Failed(request_id=command.request_id, error=error.info()))
+        except Exception as error:
+            self._emit(Failed(request_id=command.request_id, error=_shown(error).info()))
             return
         self._emit(EngineDescribed(request_id=command.request_id, description=description))
 

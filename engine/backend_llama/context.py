@@ -85,8 +85,8 @@ class LlamaBackend:
         self._output_index = []
         for seq_id, position, tokens, wants_logits in parts:
             start, end = end, end + len(tokens)
-            if end > self._capacity:  # native code would write past its arrays
-                raise DecodeFailed("A step was larger than the batch.", "Please report it.")
+            if not tokens or end > self._capacity:  # native code would write past its arrays
+                raise DecodeFailed("A step does not fit the batch.", "Please report it.")
             if end - start == 1:  # a decode row; items of a view cost a fifth of array slices
                 self._views.tokens[start] = tokens[0]
                 self._views.positions[start] = position

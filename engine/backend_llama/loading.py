@@ -6,7 +6,7 @@ import logging
 import os
 import re
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import psutil
 
@@ -14,7 +14,7 @@ from engine.backend import BatchPart, DecodeStatus, OnProgress
 from engine.backend_llama import library as native
 from engine.backend_llama.context import AbortFlag, LlamaBackend
 from engine.backend_llama.vocabulary import LlamaVocabulary
-from engine.errors import ModelFileMissing, ModelLoadError, NotAChatModel, OutOfMemory, UnsupportedModel
+from engine.errors import DecodeFailed, ModelFileMissing, ModelLoadError, NotAChatModel, OutOfMemory, UnsupportedModel
 from engine.messages import EngineDescription, ModelDescription
 from engine.params import FlashAttention, ModelParams
 from engine.threads import default_threads
@@ -25,6 +25,8 @@ _READ_SHARE, _TENSOR_SHARE = 0.7, 0.2  # of the progress; the rest is the contex
 _AUTO_CTX = 8192  # more is a choice: its memory is taken at once
 _MIN_CTX = 256
 _GIB = 1024**3
+_PROBE_TOKENS = 2
+_NO_VOCABULARY = 0  # llama.cpp's vocabulary type of such files; asking it for a token ends the process
 # llama.cpp's ids of the cache types, and (bytes, elements) of a block.
 _CACHE_TYPES = {
     "f32": (0, 4, 1),
@@ -40,6 +42,16 @@ _CACHE_TYPES = {
 _FLASH_ATTENTION = {FlashAttention.AUTO: -1, FlashAttention.OFF: 0, FlashAttention.ON: 1}
 
 
+class _Made(NamedTuple):
+    """What a load has made so far."""
+
+    model: Any
+    context: Any
+    n_vocab: int
+    has_chat_template: bool
+    kv_bytes: int
+
+
 class LlamaLoader:
     """See Loader."""
 
@@ -50,9 +62,15 @@ class LlamaLoader:
     def load(self, path: str, params: ModelParams, on_progress: OnProgress) -> LlamaBackend | None:
         """See Loader."""
         library = native.library()
-        _check_file(Path(path))
-        if not _read_ahead(Path(path), lambda share: on_progress(share * _READ_SHARE)):
-            return None
+        try:
+            _check_file(Path(path))
+            if not _read_ahead(Path(path), lambda share: on_progress(share * _READ_SHARE)):
+                return None
+        except OSError as error:
+            name = Path(path).name[:80]
+            raise ModelLoadError(
+                f"{name} cannot be read ({error.strerror}).", "Check the file, its parts and its disk.", str(error)
+            ) from error
         native.native_log.errors.clear()
         is_wanted = [True]
 
@@ -82,11 +100,8 @@ class LlamaLoader:
 def _check_file(path: Path) -> None:
     if not path.is_file():
         raise ModelFileMissing(f"There is no model file {path}.", "Check the path, or choose another file.")
-    try:
-        with path.open("rb") as file:
-            magic = file.read(4)
-    except OSError as error:
-        raise ModelLoadError(f"{path.name} cannot be read.", "Check the file's permissions.", str(error)) from error
+    with path.open("rb") as file:
+        magic = file.read(4)
     if magic != b"GGUF":
         raise UnsupportedModel(f"{path.name} is not a GGUF file.", "Choose a model in GGUF format.")
 
@@ -143,6 +158,8 @@ def _load_error(path: str) -> ModelLoadError:
 
 def _check_kind(library: Any, model: Any, path: str) -> None:
     name = Path(path).name
+    if library.llama_vocab_type(library.llama_model_get_vocab(model)) == _NO_VOCABULARY:
+        raise NotAChatModel(f"{name} has no vocabulary.", "Choose a chat model.")
     if library.llama_model_has_encoder(model) or not library.llama_model_has_decoder(model):
         raise NotAChatModel(f"{name} does not generate text.", "Choose a chat model.")
     if (
@@ -168,19 +185,27 @@ def _new_backend(library: Any, model: Any, path: str, params: ModelParams) -> Ll
             "Load the model with a smaller context.",
             "\n".join(native.native_log.errors),
         )
-    backend = LlamaBackend(model, context, vocabulary=vocabulary, abort=abort, n_seq_max=params.n_seq_max)
     try:
+        backend = LlamaBackend(model, context, vocabulary=vocabulary, abort=abort, n_seq_max=params.n_seq_max)
         _probe(library, backend, context)
-    except ModelLoadError:
-        library.llama_free(context)
+        has_template = vocabulary.chat_template is not None
+        made = _Made(model, context, len(vocabulary.pieces), has_template, kv_bytes)
+        backend.description = _describe(made, path, params, notices)
+    except Exception:
+        library.llama_free(context)  # before its model, which the caller frees
         raise
+    return backend
+
+
+def _describe(made: _Made, path: str, params: ModelParams, notices: tuple[str, ...]) -> ModelDescription:
+    library, model, context = native.library(), made.model, made.context
     n_ctx_made = library.llama_n_ctx(context)
     if params.n_ctx and n_ctx_made != params.n_ctx:
         notices = (*notices, f"The context is {n_ctx_made:,} tokens: its size is a multiple of {_MIN_CTX}.")
     gpus = native.gpu_names()
     num_layers = library.llama_model_n_layer(model) + 1  # the output counts as one
     asked = num_layers if params.n_gpu_layers is None else params.n_gpu_layers
-    backend.description = ModelDescription(
+    return ModelDescription(
         path=path,
         name=_meta(library, model, "general.name") or Path(path).stem,
         architecture=_meta(library, model, "general.architecture") or "unknown",
@@ -190,7 +215,7 @@ def _new_backend(library: Any, model: Any, path: str, params: ModelParams) -> Ll
         n_ctx=n_ctx_made,
         n_ctx_requested=params.n_ctx,
         n_ctx_train=library.llama_model_n_ctx_train(model),
-        n_vocab=len(vocabulary.pieces),
+        n_vocab=made.n_vocab,
         n_layer=num_layers - 1,
         n_batch=library.llama_n_batch(context),
         n_ubatch=library.llama_n_ubatch(context),
@@ -200,19 +225,18 @@ def _new_backend(library: Any, model: Any, path: str, params: ModelParams) -> Ll
         device=gpus[0] if gpus and asked else "CPU",
         type_k=params.type_k,
         type_v=params.type_v,
-        kv_bytes_per_token=kv_bytes,
-        has_chat_template=vocabulary.chat_template is not None,
+        kv_bytes_per_token=made.kv_bytes,
+        has_chat_template=made.has_chat_template,
         load_s=0.0,  # set by the worker, which also prepares the chat template
         notices=notices,
     )
-    return backend
 
 
 def _new_context(library: Any, model: Any, params: ModelParams, n_ctx: int, abort: AbortFlag) -> Any:
     native_params = library.llama_context_default_params()
     threads = params.n_threads or default_threads()
     native_params.n_ctx = n_ctx
-    native_params.n_batch = max(params.n_batch, params.n_ubatch, params.n_seq_max)
+    native_params.n_batch = max(params.n_batch, params.n_ubatch, params.n_seq_max, _PROBE_TOKENS)
     native_params.n_ubatch = params.n_ubatch
     native_params.n_seq_max = params.n_seq_max
     # One row of logits a sequence and step: by default half a gigabyte goes to rows nobody asks for.
@@ -234,7 +258,11 @@ def _probe(library: Any, backend: LlamaBackend, context: Any) -> None:
     if not library.llama_get_memory(context):
         raise NotAChatModel("This model keeps no context, so it cannot chat.", "Choose a chat model.")
     token = backend.vocabulary.bos_id or 0
-    done = backend.decode([BatchPart(0, 0, (token, token), wants_logits=True)]) is DecodeStatus.DONE
+    try:
+        status = backend.decode([BatchPart(0, 0, (token,) * _PROBE_TOKENS, wants_logits=True)])
+    except DecodeFailed as error:
+        raise ModelLoadError("The model could not compute a first step.", error.hint, error.details) from error
+    done = status is DecodeStatus.DONE
     can_trim = done and backend.seq_rm(0, 1)
     if not backend.seq_rm(0, 0) or not can_trim:
         raise UnsupportedModel(

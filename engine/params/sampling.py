@@ -349,6 +349,8 @@ class SamplingParams(msgspec.Struct, frozen=True, kw_only=True):
         if len(self.logit_bias) > MAX_LOGIT_BIASES:
             raise InvalidParams(f"There are more than {MAX_LOGIT_BIASES} logit biases.", "Give fewer.")
         for token, bias in self.logit_bias:
+            if type(token) is not int or type(bias) not in (int, float):
+                raise InvalidParams("A logit bias is not a token and a number.", "Give pairs such as (42, -5.0).")
             if not 0 <= token < 2**31 or not -MAX_BIAS <= bias <= MAX_BIAS:  # also refuses NaN
                 raise InvalidParams(
                     f"The logit bias of token {token} is not legal.",

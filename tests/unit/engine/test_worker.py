@@ -11,7 +11,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from engine.messages import EngineDied, Finished, Hello, LoadModel
+from engine.messages import EngineDied, Failed, Finished, Hello, LoadModel, ModelLoaded
 from engine.process import ProcessClient
 from tests.unit.engine.recorder import Recorder, generate, load, pid_of
 
@@ -90,9 +90,19 @@ def test_worker_imports_no_window_and_the_fake_one_no_native_code_when_it_runs(c
 
 
 def test_death_tells_the_traceback_when_the_worker_meets_a_fault_of_its_own(client, recorder: Recorder):
-    client.send(LoadModel(request_id="load", path="fake:load_s=nonsense"))  # the fake takes numbers only
+    client.send(LoadModel(request_id="load", path="fake:bug=1"))
+    client.send(generate("reply"))
     recorder.wait_for_type(EngineDied)
     (death,) = recorder.of_type(EngineDied)
     assert death.exit_code == 70
     assert "Traceback" in "\n".join(death.log_tail)
-    assert "ValueError" in death.error.details
+    assert "RuntimeError" in death.error.details
+
+
+def test_fault_in_a_load_fails_the_load_and_the_next_one_works(client, recorder: Recorder):
+    client.send(LoadModel(request_id="load", path="fake:load_s=nonsense"))  # the fake takes numbers only
+    recorder.wait_for_type(Failed)
+    (failed,) = recorder.of_type(Failed)
+    assert failed.error.error == "InternalError"
+    client.send(LoadModel(request_id="again", path="fake:"))
+    recorder.wait_for_type(ModelLoaded)
