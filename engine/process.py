@@ -62,7 +62,7 @@ class ProcessClient:
     def __init__(self, *, fake: bool = False) -> None:
         self._fake = fake
         self._on_event: OnEvent = lambda event: None
-        self._outbox: queue.SimpleQueue[tuple[Command, bytes] | None] = queue.SimpleQueue()
+        self._outbox: queue.SimpleQueue[Command | None] = queue.SimpleQueue()
         self._lock = threading.RLock()  # open requests, worker, and the order of events
         self._open: set[str] = set()
         self._worker: _Worker | None = None
@@ -83,27 +83,13 @@ class ProcessClient:
         atexit.register(self.close)
 
     def send(self, command: Command) -> None:
-        """See EngineClient.
-
-        Raises:
-            InvalidParams: the command holds text that is no Unicode, such as a path with stray bytes.
-        """
-        try:
-            data = encode(command)
-        except UnicodeEncodeError as error:
-            raise InvalidParams("A name holds bytes that are no text.", "Rename the file.", str(error)) from error
-        try:
-            decode_command(data)  # what the worker could not read would never be answered
-        except MessageError as error:
-            raise InvalidParams(
-                "A setting has a value of the wrong kind.", "Check the settings.", str(error)
-            ) from error
+        """See EngineClient; a command that cannot cross the border is answered with Failed."""
         if isinstance(command, _ASKING):
             with self._lock:
                 if command.request_id in self._open:
                     raise ValueError(f"request id {command.request_id!r} is in use")
                 self._open.add(command.request_id)
-        self._outbox.put((command, data))
+        self._outbox.put(command)
 
     def close(self, timeout_s: float = 2.0) -> None:
         """See EngineClient."""
@@ -113,7 +99,7 @@ class ProcessClient:
                 return
             self._closing = True
             worker = self._worker
-        self._outbox.put((Shutdown(), encode(Shutdown())))
+        self._outbox.put(Shutdown())
         self._outbox.put(None)
         if worker is not None:
             worker.end(timeout_s)
@@ -127,16 +113,24 @@ class ProcessClient:
 
     def _send_all(self) -> None:
         self._start_worker()
-        while (item := self._outbox.get()) is not None:
-            command, data = item
+        while (command := self._outbox.get()) is not None:
             with self._lock:
                 if isinstance(command, _ASKING) and command.request_id not in self._open:
                     continue  # it failed with the worker that died meanwhile
+            try:
+                data = encode(command)
+                decode_command(data)  # what the worker could not read would never be answered
+            except (UnicodeEncodeError, MessageError) as error:
+                text = "A name or a setting cannot be sent to the engine."
+                self._refuse(command, InvalidParams(text, "Check file names and settings.", str(error)))
+                continue
             if self._worker is None and isinstance(command, LoadModel) and not self._closing:
                 self._start_worker()
             worker = self._worker
             if worker is None:
-                self._refuse(command)
+                self._refuse(
+                    command, EngineUnavailable("The engine is not running.", "Load a model to start it again.")
+                )
                 continue
             # A broken pipe is the reader's to report: it knows the exit code, and fails what is open.
             with contextlib.suppress(OSError):
@@ -157,9 +151,8 @@ class ProcessClient:
             self._worker = worker
         threading.Thread(target=self._read_all, args=(worker,), name="engine-reader", daemon=True).start()
 
-    def _refuse(self, command: Command) -> None:
+    def _refuse(self, command: Command, error: EngineError) -> None:
         if isinstance(command, _ASKING):
-            error = EngineUnavailable("The engine is not running.", "Load a model to start it again.")
             with self._lock:
                 if command.request_id in self._open:
                     self._open.discard(command.request_id)

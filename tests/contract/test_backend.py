@@ -186,9 +186,8 @@ def test_every_step_of_the_chain_samples_a_token(backend: Backend, settings: dic
     sampler.close()
 
 
+@pytest.mark.parametrize("backend", ["llama"], indirect=True)  # the fake one has no choice to make
 def test_logit_bias_chooses_the_token_and_one_beyond_the_vocabulary_is_refused(backend: Backend) -> None:
-    if not isinstance(backend, LlamaBackend):
-        return  # the fake one has no choice to make
     tokens = backend.vocabulary.tokenize(_TEXT, parse_special=False)
     backend.decode([BatchPart(0, 0, tokens, wants_logits=True)])
     for temperature in (0, 1):
@@ -200,9 +199,8 @@ def test_logit_bias_chooses_the_token_and_one_beyond_the_vocabulary_is_refused(b
         backend.new_sampler(SamplingParams(logit_bias=((len(backend.vocabulary.pieces), 1.0),)), 1, tokens)
 
 
+@pytest.mark.parametrize("backend", ["llama"], indirect=True)  # the fake one has no choice to make
 def test_repeat_penalty_makes_what_was_said_unlikely(backend: Backend) -> None:
-    if not isinstance(backend, LlamaBackend):
-        return  # the fake one has no choice to make
     tokens = backend.vocabulary.tokenize("one two one two one two one two one", parse_special=False)
     plain = _next_token(backend, 0, 0, tokens)
     assert plain in tokens

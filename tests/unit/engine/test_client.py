@@ -15,9 +15,11 @@ def test_command_is_refused_when_the_engine_was_not_started():
 
 
 def test_close_is_harmless_when_the_client_was_never_started():
+    before = threading.active_count()
     client = InprocClient(fake=True)
     client.close()
     client.close()
+    assert threading.active_count() == before
 
 
 def test_events_come_one_at_a_time_when_two_threads_make_them(recorder: Recorder):

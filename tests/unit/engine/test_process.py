@@ -9,11 +9,11 @@ import time
 from collections.abc import Iterator
 from multiprocessing.context import SpawnProcess
 
+import msgspec
 import psutil
 import pytest
 
 from engine import process as process_module
-from engine.errors import InvalidParams
 from engine.messages import (
     Abort,
     Counted,
@@ -212,9 +212,11 @@ def test_nothing_comes_when_a_closed_client_is_used_again(recorder: Recorder):
 
 
 def test_close_is_harmless_when_the_client_was_never_started():
+    before = threading.active_count()
     client = ProcessClient(fake=True)
     client.close()
     client.close()
+    assert threading.active_count() == before
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="looks for the children of a child")
@@ -248,10 +250,25 @@ def test_request_id_is_refused_only_while_it_is_in_use(client: ProcessClient, re
 
 
 def test_path_is_refused_and_the_client_lives_when_it_is_no_text(client: ProcessClient, recorder: Recorder):
-    with pytest.raises(InvalidParams):
-        client.send(LoadModel(request_id="bad", path=os.fsdecode(b"/models/\xff.gguf")))
-    load(client, recorder, request_id="bad")
+    client.send(LoadModel(request_id="bad", path=os.fsdecode(b"/models/\xff.gguf")))
+    recorder.wait_for("bad")
+    (failed,) = recorder.answers("bad")
+    assert isinstance(failed, Failed)
+    assert failed.error.error == "InvalidParams"
+    load(client, recorder)
     assert len(recorder.answers("bad")) == 1
+
+
+def test_setting_of_the_wrong_kind_is_answered_and_the_client_lives(client: ProcessClient, recorder: Recorder):
+    load(client, recorder)
+    command = generate("bad")
+    # What no check of the settings knows: a field that the other side declares as something else.
+    client.send(msgspec.structs.replace(command, chat_id=7))
+    recorder.wait_for("bad")
+    (failed,) = recorder.answers("bad")
+    assert isinstance(failed, Failed)
+    client.send(generate("good"))
+    recorder.wait_for("good")
 
 
 def test_every_request_is_answered_once_when_many_threads_send(client: ProcessClient, recorder: Recorder):
