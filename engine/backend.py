@@ -4,7 +4,7 @@ import enum
 from collections.abc import Callable, Sequence
 from typing import NamedTuple, Protocol
 
-from engine.messages import EngineDescription, ModelDescription
+from engine.messages import Adapter, EngineDescription, ModelDescription
 from engine.params import ModelParams, SamplingParams
 
 OnProgress = Callable[[float], bool]
@@ -90,6 +90,13 @@ class Sampler(Protocol):
             DecodeFailed: the logits are not numbers.
         """
 
+    @property
+    def is_complete(self) -> bool:
+        """Whether the answer can hold nothing more: its grammar has come to its end."""
+
+    def end_thinking(self) -> None:
+        """Note that the answer begins: from here on a grammar applies."""
+
     def close(self) -> None:
         """Free native memory."""
 
@@ -113,6 +120,10 @@ class SequenceMemory(Protocol):
         """Restore a snapshot into an empty sequence; False leaves it empty."""
 
 
+AdapterKey = tuple[tuple[str, float], ...]
+"""(identity, scale) of the LoRA adapters in effect, sorted; those of scale 0 left out. Empty is the bare model."""
+
+
 class Backend(SequenceMemory, Protocol):
     """A loaded model with its context. One thread at a time, except `raise_abort`."""
 
@@ -131,8 +142,30 @@ class Backend(SequenceMemory, Protocol):
             DecodeFailed: the step could not be computed; sequences keep what was finished.
         """
 
-    def new_sampler(self, params: SamplingParams, seed: int, prompt: Sequence[int]) -> Sampler:
-        """Return a sampler for one request; `prompt` feeds the penalties."""
+    def new_sampler(
+        self, params: SamplingParams, seed: int, prompt: Sequence[int], *, reply: str = "", is_thinking: bool = False
+    ) -> Sampler:
+        """Return a sampler for one request.
+
+        Args:
+            prompt: feeds the penalties.
+            reply: the half answer that is continued: a grammar takes it in first.
+            is_thinking: whether a grammar has to wait for `end_thinking`.
+
+        Raises:
+            InvalidParams: a setting does not fit this model.
+            GrammarError: the grammar or schema cannot be used.
+        """
+
+    def load_adapters(self, adapters: Sequence[Adapter]) -> AdapterKey:
+        """Make adapters ready for use, loading those that are not yet.
+
+        Raises:
+            AdapterMismatch: one cannot be read, is no adapter, or belongs to another model.
+        """
+
+    def use_adapters(self, key: AdapterKey) -> None:
+        """Compute all steps from now on with these; cheap when nothing changes."""
 
     def raise_abort(self) -> None:
         """Make the running step, or the next one if none runs, end with ABORTED; safe from any thread."""

@@ -12,9 +12,9 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
 
-from engine.backend import BatchPart, DecodeStatus, OnProgress
-from engine.errors import DecodeFailed, ModelFileMissing
-from engine.messages import EngineDescription, ModelDescription
+from engine.backend import AdapterKey, BatchPart, DecodeStatus, OnProgress
+from engine.errors import AdapterMismatch, DecodeFailed, ModelFileMissing
+from engine.messages import Adapter, EngineDescription, ModelDescription
 from engine.params import ModelParams, SamplingParams
 
 _WORDS = """
@@ -85,6 +85,14 @@ class FakeSampler:
         """See Sampler."""
         return self._backend.next_token(row)
 
+    @property
+    def is_complete(self) -> bool:
+        """See Sampler."""
+        return False
+
+    def end_thinking(self) -> None:
+        """See Sampler."""
+
     def close(self) -> None:
         """See Sampler."""
 
@@ -100,6 +108,7 @@ class FakeBackend:
         self._next_cell = 0
         self._rows: list[list[int]] = []
         self._abort = threading.Event()
+        self._adapters: AdapterKey = ()
         n_ctx = params.n_ctx or 4096
         self.description = ModelDescription(
             path=path,
@@ -172,9 +181,22 @@ class FakeBackend:
             return _END
         return word[len(reply) - word_start]
 
-    def new_sampler(self, params: SamplingParams, seed: int, prompt: Sequence[int]) -> FakeSampler:
+    def new_sampler(
+        self, params: SamplingParams, seed: int, prompt: Sequence[int], *, reply: str = "", is_thinking: bool = False
+    ) -> FakeSampler:
         """See Backend."""
         return FakeSampler(self)
+
+    def load_adapters(self, adapters: Sequence[Adapter]) -> AdapterKey:
+        """See Backend; a path that begins with `missing` is not there."""
+        for adapter in adapters:
+            if adapter.path.startswith("missing"):
+                raise AdapterMismatch(f"There is no adapter {adapter.path}.", "Choose another file.")
+        return tuple(sorted((adapter.path, adapter.scale) for adapter in adapters if adapter.scale))
+
+    def use_adapters(self, key: AdapterKey) -> None:
+        """See Backend; a cell holds what it was computed with."""
+        self._adapters = key
 
     def seq_rm(self, seq_id: int, start: int) -> bool:
         """See SequenceMemory."""

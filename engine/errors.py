@@ -73,6 +73,14 @@ class ChatTemplateError(RequestError):
     """The model's chat template is missing, broken, or took too long."""
 
 
+class GrammarError(RequestError):
+    """The grammar or the JSON schema that a reply has to follow cannot be used."""
+
+
+class AdapterMismatch(RequestError):
+    """The adapter does not belong to this model, or cannot be read."""
+
+
 class DecodeFailed(RequestError):
     """The model could not compute a step."""
 

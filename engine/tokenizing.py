@@ -5,11 +5,12 @@ import logging
 import queue
 import threading
 from collections.abc import Callable, Iterator, Sequence
+from typing import NamedTuple
 
 from engine.backend import Vocabulary
 from engine.chat_template import TRIAL_CHAT, ChatTemplate, RenderedPrompt, TemplateRenderer
 from engine.errors import EngineError, RequestError, overflow_error
-from engine.messages import ChatMessage, Role
+from engine.messages import ChatMessage, PromptOptions, Role
 
 _LOG = logging.getLogger(__name__)
 
@@ -17,6 +18,8 @@ _LOG = logging.getLogger(__name__)
 # _MAX_RUN characters, for which this stack is four times what was measured. Only touched pages take memory.
 _STACK_BYTES = 128 * 1024 * 1024
 _MAX_RUN = 50_000
+
+_USUAL = PromptOptions()
 
 Job = Callable[[], None]
 
@@ -56,6 +59,21 @@ class TokenizerThread:
             except Exception:  # a thread that is gone would leave every later request without an answer
                 _LOG.exception("a job of the tokeniser failed")
         self.renderer.close()
+
+
+class EncodedPrompt(NamedTuple):
+    """A chat as the model will read it.
+
+    Attributes:
+        num_system_tokens: tokens at the beginning that belong to the system prompt.
+        num_settled_tokens: tokens before the last user's message: what a later prompt of this chat begins with too.
+        reply: the half reply that is to be continued.
+    """
+
+    tokens: list[int]
+    num_system_tokens: int = 0
+    num_settled_tokens: int = 0
+    reply: str = ""
 
 
 class PromptEncoder:
@@ -104,8 +122,8 @@ class PromptEncoder:
         if at_least > self._n_ctx:
             raise overflow_error(at_least, self._n_ctx, is_estimate=True)
 
-    def encode(self, messages: Sequence[ChatMessage]) -> tuple[list[int], int]:
-        """Return the prompt's tokens, and how many of them reach to the end of the system message.
+    def encode(self, messages: Sequence[ChatMessage], options: PromptOptions = _USUAL) -> EncodedPrompt:
+        """Return the prompt of a chat.
 
         Raises:
             As `render`.
@@ -114,7 +132,7 @@ class PromptEncoder:
         tokens = self.tokenize(rendered)
         if not tokens:
             raise RequestError("The prompt is empty.", "Write something first.")
-        return tokens, self._num_system_tokens(messages, rendered, tokens)
+        return EncodedPrompt(tokens, self._num_system_tokens(messages, rendered, tokens))
 
     def tokenize(self, rendered: RenderedPrompt) -> list[int]:
         """Return the tokens of a rendered prompt, with exactly one begin token where the model wants one."""

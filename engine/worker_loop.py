@@ -218,15 +218,15 @@ class WorkerLoop:
         def encode_prompt() -> None:
             prompt, failure = None, None
             try:
-                tokens, num_system_tokens = encoder.encode(command.messages)
+                encoded = encoder.encode(command.messages, command.options)
                 prompt = Prompt(
                     request_id=request_id,
-                    tokens=tokens,
+                    tokens=encoded.tokens,
                     sampling=command.sampling,
                     seed=seed_of(command.sampling),
                     received_at=received_at,
                     chat_id=command.chat_id,
-                    num_system_tokens=num_system_tokens,
+                    num_system_tokens=encoded.num_system_tokens,
                 )
             except Exception as error:
                 failure = _shown(error)
@@ -255,7 +255,8 @@ class WorkerLoop:
         self._answer(
             command.request_id,
             lambda: Counted(
-                request_id=command.request_id, num_tokens=len(_needed(encoder).encode(command.messages)[0])
+                request_id=command.request_id,
+                num_tokens=len(_needed(encoder).encode(command.messages, command.options).tokens),
             ),
         )
 

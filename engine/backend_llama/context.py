@@ -8,12 +8,12 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from engine.backend import BatchPart, DecodeStatus
+from engine.backend import AdapterKey, BatchPart, DecodeStatus
 from engine.backend_llama.library import library, native_function, native_log, return_memory
 from engine.backend_llama.sampler import ChainSampler, GreedySampler, new_sampler
 from engine.backend_llama.vocabulary import LlamaVocabulary
-from engine.errors import DecodeFailed
-from engine.messages import ModelDescription
+from engine.errors import AdapterMismatch, DecodeFailed
+from engine.messages import Adapter, ModelDescription
 from engine.params import SamplingParams
 
 
@@ -112,9 +112,20 @@ class LlamaBackend:
             "\n".join(native_log.errors),
         )
 
-    def new_sampler(self, params: SamplingParams, seed: int, prompt: Sequence[int]) -> GreedySampler | ChainSampler:
+    def new_sampler(
+        self, params: SamplingParams, seed: int, prompt: Sequence[int], *, reply: str = "", is_thinking: bool = False
+    ) -> GreedySampler | ChainSampler:
         """See Backend."""
         return new_sampler(self, params, seed, prompt)
+
+    def load_adapters(self, adapters: Sequence[Adapter]) -> AdapterKey:
+        """See Backend."""
+        if adapters:
+            raise AdapterMismatch("Adapters cannot be used yet.", "Leave them out.")
+        return ()
+
+    def use_adapters(self, key: AdapterKey) -> None:
+        """See Backend."""
 
     def output_index(self, row: int) -> int:
         """See LogitSource."""

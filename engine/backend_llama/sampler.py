@@ -93,6 +93,14 @@ class GreedySampler:
             raise _not_numbers()
         return token
 
+    @property
+    def is_complete(self) -> bool:
+        """See Sampler."""
+        return False
+
+    def end_thinking(self) -> None:
+        """See Sampler."""
+
     def close(self) -> None:
         """See Sampler."""
 
@@ -141,6 +149,14 @@ class ChainSampler:
         index = self._source.output_index(row)
         token: int = self._library.llama_sampler_sample(self._chain, self._source.context, index)
         return token
+
+    @property
+    def is_complete(self) -> bool:
+        """See Sampler."""
+        return False
+
+    def end_thinking(self) -> None:
+        """See Sampler."""
 
     def close(self) -> None:
         """See Sampler."""

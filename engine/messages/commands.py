@@ -14,16 +14,85 @@ class Role(enum.Enum):
     SYSTEM = "system"
     USER = "user"
     ASSISTANT = "assistant"
+    TOOL = "tool"
+
+
+class ToolCall(msgspec.Struct, frozen=True, kw_only=True):
+    """A call of a tool that a reply asked for.
+
+    Attributes:
+        arguments: a JSON object as text.
+        call_id: what the tool's answer refers to; may be empty.
+    """
+
+    name: str
+    arguments: str
+    call_id: str = ""
 
 
 class ChatMessage(msgspec.Struct, frozen=True):
-    """One turn of a chat; unpaired surrogates in `content` become U+FFFD."""
+    """One turn of a chat; unpaired surrogates become U+FFFD.
+
+    Attributes:
+        thinking: what an assistant thought before `content`; the template decides whether the model sees it again.
+        tool_calls: of an assistant.
+        call_id: of a tool: which call this is the answer to; may be empty.
+    """
 
     role: Role
     content: str
+    thinking: str = ""
+    tool_calls: tuple[ToolCall, ...] = ()
+    call_id: str = ""
 
     def __post_init__(self) -> None:
         msgspec.structs.force_setattr(self, "content", clean_text(self.content))
+        msgspec.structs.force_setattr(self, "thinking", clean_text(self.thinking))
+
+
+class PromptMode(enum.Enum):
+    """How messages become a prompt."""
+
+    CHAT = "chat"  # by the chat template, up to where a new reply begins
+    CONTINUE = "continue"  # the same, up to the end of the last message, an assistant's that is to go on
+    COMPLETION = "completion"  # the plain text of the messages, for models without a chat format
+
+
+class Overflow(enum.Enum):
+    """What happens to a chat that is longer than the context."""
+
+    REFUSE = "refuse"  # ContextOverflow, before anything is computed
+    DROP_OLDEST = "drop_oldest"  # whole turns are left out, oldest first, the system prompt kept; told by TurnsDropped
+
+
+class PromptOptions(msgspec.Struct, frozen=True, kw_only=True):
+    """How a chat is made into a prompt.
+
+    Attributes:
+        chat_format: name of the format to use, from the model's `chat_formats`; None takes the model's own.
+        enable_thinking: handed to the template; None leaves it to the template.
+        tools: JSON Schema objects of the tools a template may offer, each as JSON text.
+        variables: further template variables, a JSON object as text.
+    """
+
+    mode: PromptMode = PromptMode.CHAT
+    overflow: Overflow = Overflow.REFUSE
+    chat_format: str | None = None
+    enable_thinking: bool | None = None
+    tools: tuple[str, ...] = ()
+    variables: str = "{}"
+
+
+class Adapter(msgspec.Struct, frozen=True, kw_only=True):
+    """A LoRA adapter in use.
+
+    Attributes:
+        path: of its GGUF file.
+        scale: strength; 0 is as if it were not there.
+    """
+
+    path: str
+    scale: float = 1.0
 
 
 class LoadModel(msgspec.Struct, frozen=True, kw_only=True, tag=True):
@@ -49,12 +118,15 @@ class Generate(msgspec.Struct, frozen=True, kw_only=True, tag=True):
 
     Attributes:
         chat_id: names the chat for the cause of a cache miss; None for a one-off request.
+        adapters: in effect for this reply; loaded when first used.
     """
 
     request_id: str
     messages: tuple[ChatMessage, ...]
     sampling: SamplingParams = SamplingParams()
     chat_id: str | None = None
+    options: PromptOptions = PromptOptions()
+    adapters: tuple[Adapter, ...] = ()
 
 
 class Abort(msgspec.Struct, frozen=True, kw_only=True, tag=True):
@@ -68,6 +140,7 @@ class CountTokens(msgspec.Struct, frozen=True, kw_only=True, tag=True):
 
     request_id: str
     messages: tuple[ChatMessage, ...]
+    options: PromptOptions = PromptOptions()
 
 
 class RenderPrompt(msgspec.Struct, frozen=True, kw_only=True, tag=True):
@@ -75,6 +148,7 @@ class RenderPrompt(msgspec.Struct, frozen=True, kw_only=True, tag=True):
 
     request_id: str
     messages: tuple[ChatMessage, ...]
+    options: PromptOptions = PromptOptions()
 
 
 class DescribeEngine(msgspec.Struct, frozen=True, kw_only=True, tag=True):

@@ -26,6 +26,15 @@ class RequestState(enum.Enum):
     PAUSED = "paused"
 
 
+class MemoryKind(enum.Enum):
+    """How a model keeps its context, which says what can be reused of it."""
+
+    PLAIN = "plain"  # every token has a cell; any tail can be dropped
+    WINDOW = "window"  # some layers keep the latest tokens only
+    RECURRENT = "recurrent"  # one state that each token changes
+    HYBRID = "hybrid"  # some layers of each kind
+
+
 class ModelDescription(msgspec.Struct, frozen=True, kw_only=True):
     """What was found out about a model when it was loaded.
 
@@ -35,6 +44,10 @@ class ModelDescription(msgspec.Struct, frozen=True, kw_only=True):
         weight_bytes: bytes of the model's tensors.
         kv_bytes_per_token: bytes one token takes in the KV cache.
         load_s: seconds from LoadModel to ModelLoaded.
+        chat_format: what makes a chat into a prompt by default: "file" for the file's own template, the name of a
+            known format, None where there is neither.
+        chat_formats: names a request may choose from.
+        can_think: whether its template marks thinking.
         notices: sentences a person should see, for example a changed context size.
     """
 
@@ -60,6 +73,10 @@ class ModelDescription(msgspec.Struct, frozen=True, kw_only=True):
     kv_bytes_per_token: int
     has_chat_template: bool
     load_s: float
+    memory: MemoryKind = MemoryKind.PLAIN
+    chat_format: str | None = None
+    chat_formats: tuple[str, ...] = ()
+    can_think: bool = False
     notices: tuple[str, ...] = ()
 
 
@@ -109,6 +126,21 @@ class StateChanged(msgspec.Struct, frozen=True, kw_only=True, tag=True):
     state: RequestState
 
 
+class TurnsDropped(msgspec.Struct, frozen=True, kw_only=True, tag=True):
+    """The chat was longer than the context: its oldest turns are not part of the prompt. Comes before the first token.
+
+    Attributes:
+        num_messages: messages left out, the system prompt never among them.
+        num_tokens: about how many tokens those have.
+        is_reply_cut: whether the beginning of the reply that is to be continued had to be left out as well.
+    """
+
+    request_id: str
+    num_messages: int
+    num_tokens: int
+    is_reply_cut: bool = False
+
+
 class PrefillProgress(msgspec.Struct, frozen=True, kw_only=True, tag=True):
     """Prompt tokens in the cache, reused ones included."""
 
@@ -122,6 +154,9 @@ class Delta(msgspec.Struct, frozen=True, kw_only=True, tag=True):
     """New text of a reply, joined over some milliseconds.
 
     Attributes:
+        text: of the answer.
+        thinking: of what the model thinks before it.
+        was_thinking: whether all answer text so far turned out to be thinking; it comes before this event's own text.
         num_generated_tokens: tokens sampled so far.
         num_context_tokens: tokens this reply holds in the context so far.
         decode_s: seconds since the first token was sampled; with the count it gives the decode rate so far.
@@ -132,13 +167,16 @@ class Delta(msgspec.Struct, frozen=True, kw_only=True, tag=True):
     num_generated_tokens: int
     num_context_tokens: int
     decode_s: float
+    thinking: str = ""
+    was_thinking: bool = False
 
 
 class Finished(msgspec.Struct, frozen=True, kw_only=True, tag=True):
     """A reply ended.
 
     Attributes:
-        text: the whole reply, equal to its deltas joined.
+        text: the whole answer, equal to its deltas joined, what `was_thinking` took back left out.
+        thinking: what came before the answer, without the tags around it.
         token_ids: the sampled tokens, a final end token left out.
         stop_string: the stop string that ended it, where one did.
     """
@@ -149,6 +187,7 @@ class Finished(msgspec.Struct, frozen=True, kw_only=True, tag=True):
     finish_reason: FinishReason
     metrics: RequestMetrics
     stop_string: str | None = None
+    thinking: str = ""
 
 
 class Failed(msgspec.Struct, frozen=True, kw_only=True, tag=True):
@@ -227,6 +266,7 @@ Event = (
     | LoadCancelled
     | ModelUnloaded
     | StateChanged
+    | TurnsDropped
     | PrefillProgress
     | Delta
     | Finished

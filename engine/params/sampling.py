@@ -35,6 +35,8 @@ class SamplingParams(msgspec.Struct, frozen=True, kw_only=True):
         stop: stop strings, matched in generated text only. Empty entries are dropped.
         samplers: the steps to take, in this order, from SAMPLER_NAMES; empty takes all in their usual order.
         logit_bias: (token, what is added to its logit).
+        grammar: GBNF text that the answer has to follow, checked by the engine.
+        json_schema: JSON Schema text that the answer has to follow; not together with a grammar.
 
     Raises:
         InvalidParams: a value is out of range.
@@ -323,9 +325,24 @@ class SamplingParams(msgspec.Struct, frozen=True, kw_only=True):
             is_advanced=True,
         ),
     ] = 0.9
+    thinking_budget: Annotated[
+        int | None,
+        ParamInfo(
+            label="Thinking budget",
+            help="A model that thinks before it answers is made to answer after this many tokens. 0 skips thinking.",
+            minimum=0,
+            maximum=10_000_000,
+            soft_maximum=8192,
+            step=64,
+            none_label="no limit",
+            is_advanced=True,
+        ),
+    ] = None
     stop: tuple[str, ...] = ()
     samplers: tuple[str, ...] = ()
     logit_bias: tuple[tuple[int, float], ...] = ()
+    grammar: str | None = None
+    json_schema: str | None = None
 
     def __post_init__(self) -> None:
         check_params(self)
@@ -337,6 +354,8 @@ class SamplingParams(msgspec.Struct, frozen=True, kw_only=True):
         msgspec.structs.force_setattr(self, "stop", stop)
         self._check_order()
         self._check_biases()
+        if self.grammar is not None and self.json_schema is not None:
+            raise InvalidParams("There are a grammar and a JSON schema.", "Give one of them.")
 
     def _check_order(self) -> None:
         wrong = next((name for name in self.samplers if name not in SAMPLER_NAMES), None)

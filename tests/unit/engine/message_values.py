@@ -55,7 +55,9 @@ def structs(struct_type: type[msgspec.Struct]) -> st.SearchStrategy:
 
 def _sampling_params() -> st.SearchStrategy:
     hints = typing.get_type_hints(SamplingParams, include_extras=True)
-    fields = {name: values_of(hint) for name, hint in hints.items() if name not in ("samplers", "logit_bias")}
+    fields = {
+        name: values_of(hint) for name, hint in hints.items() if name not in ("samplers", "logit_bias", "json_schema")
+    }
     order = st.lists(st.sampled_from(SAMPLER_NAMES), unique=True).map(tuple)
     biases = st.lists(st.tuples(st.integers(0, 2**31 - 1), st.floats(-1000, 1000)), max_size=3).map(tuple)
     return st.builds(SamplingParams, samplers=order, logit_bias=biases, **fields)

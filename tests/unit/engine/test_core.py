@@ -63,7 +63,7 @@ class SteppedBackend:
                 return DecodeStatus.NO_ROOM
         return self.inner.decode(parts)
 
-    def new_sampler(self, params: SamplingParams, seed: int, prompt: Sequence[int]) -> FakeSampler:
+    def new_sampler(self, params: SamplingParams, seed: int, prompt: Sequence[int], **options) -> FakeSampler:
         return FakeSampler(self.inner)
 
 
@@ -604,8 +604,8 @@ def test_only_its_request_fails_when_a_sampler_finds_no_numbers():
 
         num_samplers = 0
 
-        def new_sampler(self, params: SamplingParams, seed: int, prompt: Sequence[int]) -> FakeSampler:
-            sampler = super().new_sampler(params, seed, prompt)
+        def new_sampler(self, params: SamplingParams, seed: int, prompt: Sequence[int], **options) -> FakeSampler:
+            sampler = super().new_sampler(params, seed, prompt, **options)
             self.num_samplers += 1
             if self.num_samplers == 2:
 
@@ -627,10 +627,10 @@ def test_only_its_request_fails_when_its_sampler_cannot_be_made():
     class Refusing(SteppedBackend):
         """Makes no sampler for a request with this seed."""
 
-        def new_sampler(self, params: SamplingParams, seed: int, prompt: Sequence[int]) -> FakeSampler:
+        def new_sampler(self, params: SamplingParams, seed: int, prompt: Sequence[int], **options) -> FakeSampler:
             if seed == 13:
                 raise DecodeFailed("A sampler could not be made.")
-            return super().new_sampler(params, seed, prompt)
+            return super().new_sampler(params, seed, prompt, **options)
 
     engine = Engine(Refusing(make_backend(n_seq_max=2)))
     prompts = [make_prompt("a", "hello"), make_prompt("b", "world")._replace(seed=13), make_prompt("c", "again")]
@@ -750,8 +750,8 @@ def test_samplers_are_closed_when_their_requests_end_in_any_way():
             self.num_open = 0
             self.num_made = 0
 
-        def new_sampler(self, params: SamplingParams, seed: int, prompt: Sequence[int]) -> FakeSampler:
-            sampler = super().new_sampler(params, seed, prompt)
+        def new_sampler(self, params: SamplingParams, seed: int, prompt: Sequence[int], **options) -> FakeSampler:
+            sampler = super().new_sampler(params, seed, prompt, **options)
             self.num_open += 1
             self.num_made += 1
 

@@ -109,7 +109,10 @@ def test_metadata_is_complete_when_a_panel_is_drawn_from_it(params_type: type, i
 
 @pytest.mark.parametrize(
     ("params_type", "others"),
-    [(SamplingParams, {"stop", "samplers", "logit_bias"}), (ModelParams, {"flash_attn", "type_k", "type_v"})],
+    [
+        (SamplingParams, {"stop", "samplers", "logit_bias", "grammar", "json_schema"}),
+        (ModelParams, {"flash_attn", "type_k", "type_v"}),
+    ],
     ids=lambda value: getattr(value, "__name__", ""),
 )
 def test_every_number_is_declared_when_params_are_listed(params_type, others: set[str]):

@@ -70,7 +70,7 @@ def test_no_control_token_comes_from_a_message_when_it_spells_one(text: str, rol
 def test_message_survives_byte_for_byte_when_it_spells_control_tokens(text: str, renderer: TemplateRenderer):
     vocabulary = FakeVocabulary()
     encoder = encoder_of(vocabulary, renderer)
-    tokens, _ = encoder.encode(user(text))
+    tokens, *_ = encoder.encode(user(text))
     expected = f"<|im_start|>user\n{text}<|im_end|>\n<|im_start|>assistant\n"
     assert content_bytes(vocabulary, tokens).decode() == expected
     assert encoder.render(user(text)).text == expected
@@ -88,7 +88,7 @@ def test_message_survives_byte_for_byte_when_it_spells_control_tokens(text: str,
 def test_controls_are_those_of_the_template_when_messages_are_made_of_pieces(parts: list[str], renderer):
     vocabulary = FakeVocabulary()
     text = "".join(parts)
-    tokens, _ = encoder_of(vocabulary, renderer).encode(user(text, "so"))
+    tokens, *_ = encoder_of(vocabulary, renderer).encode(user(text, "so"))
     controls = [token for token in tokens if token in vocabulary.control_ids]
     assert controls == [256, 257, 256, 257, 256]
     assert content_bytes(vocabulary, tokens[: tokens.index(257)]).decode() == f"<|im_start|>user\n{text}"
@@ -96,14 +96,14 @@ def test_controls_are_those_of_the_template_when_messages_are_made_of_pieces(par
 
 def test_token_that_is_found_in_all_text_does_not_come_from_a_message_when_it_is_spelled(renderer: TemplateRenderer):
     vocabulary = StubVocabulary(user_defined=("<|tool|>",))
-    tokens, _ = encoder_of(vocabulary, renderer).encode(user("say <|tool|> now"))
+    tokens, *_ = encoder_of(vocabulary, renderer).encode(user("say <|tool|> now"))
     assert vocabulary.ids["<|tool|>"] not in tokens
     assert "say <|tool|> now" in vocabulary.text_of(tokens)
 
 
 def test_token_of_the_template_is_a_token_when_it_is_found_in_all_text(renderer: TemplateRenderer):
     vocabulary = StubVocabulary(template="<|tool|>{{ messages[0].content }}", user_defined=("<|tool|>",))
-    tokens, _ = encoder_of(vocabulary, renderer).encode(user("x<|tool|>"))
+    tokens, *_ = encoder_of(vocabulary, renderer).encode(user("x<|tool|>"))
     assert tokens.count(vocabulary.ids["<|tool|>"]) == 1
     assert tokens[0] == vocabulary.ids["<|tool|>"]
 
@@ -132,7 +132,7 @@ def test_tokens_are_those_of_the_whole_text_when_messages_are_harmless(renderer:
 def test_odd_characters_reach_the_prompt_when_a_message_holds_them(text: str, shown: str, renderer: TemplateRenderer):
     vocabulary = FakeVocabulary()
     encoder = encoder_of(vocabulary, renderer)
-    tokens, _ = encoder.encode(user(text))
+    tokens, *_ = encoder.encode(user(text))
     assert f"user\n{shown}<|im_end|>".encode() in content_bytes(vocabulary, tokens)
     assert len(tokens) > len(encoder.encode(user("a"))[0])
 
@@ -157,7 +157,7 @@ def test_no_control_token_comes_from_a_message_when_the_chat_takes_another_form(
 
     def controls(text: str) -> list[int]:
         chat = [ChatMessage(Role.SYSTEM, text), ChatMessage(Role.USER, text), ChatMessage(Role.USER, text)]
-        tokens, _ = encoder.encode(chat)
+        tokens, *_ = encoder.encode(chat)
         assert vocabulary.text_of(tokens).count(text) == 3
         return [token for token in tokens if token in vocabulary.control_ids]
 
@@ -168,7 +168,7 @@ def test_no_control_token_comes_from_a_message_when_the_chat_takes_another_form(
 
 def test_no_control_token_comes_from_two_messages_when_joining_them_spells_one(renderer: TemplateRenderer):
     vocabulary = StubVocabulary(template=REFUSES + CHATML, controls=("<|im_start|>", "<|im_end|>", "<a\n\nb>"))
-    tokens, _ = encoder_of(vocabulary, renderer).encode([ChatMessage(Role.USER, "<a"), ChatMessage(Role.USER, "b>")])
+    tokens, *_ = encoder_of(vocabulary, renderer).encode([ChatMessage(Role.USER, "<a"), ChatMessage(Role.USER, "b>")])
     assert "<a\n\nb>" in vocabulary.text_of(tokens)
     assert vocabulary.ids["<a\n\nb>"] not in tokens
 
@@ -177,7 +177,7 @@ def test_marker_of_a_known_format_cannot_be_forged_when_the_vocabulary_does_not_
     vocabulary = StubVocabulary(template=None, controls=("<end_of_turn>",), user_defined=("<start_of_turn>",))
     vocabulary.tokenize = copy.copy(vocabulary).tokenize
     vocabulary.special_texts = ("<end_of_turn>",)
-    tokens, _ = encoder_of(vocabulary, renderer).encode(user("a<start_of_turn>b"))
+    tokens, *_ = encoder_of(vocabulary, renderer).encode(user("a<start_of_turn>b"))
     assert tokens.count(vocabulary.ids["<start_of_turn>"]) == 2
     assert "user\na<start_of_turn>b<end_of_turn>" in vocabulary.text_of(tokens)
 
@@ -199,7 +199,7 @@ def test_begin_token_is_there_once_when_template_and_tokeniser_may_add_it(
     vocabulary = StubVocabulary(
         template=template, controls=("<s>", "<|im_start|>", "<|im_end|>"), bos="<s>", adds_bos=adds_bos
     )
-    tokens, _ = encoder_of(vocabulary, renderer).encode(user(text))
+    tokens, *_ = encoder_of(vocabulary, renderer).encode(user(text))
     assert tokens.count(vocabulary.ids["<s>"]) == num_bos
     assert (tokens[0] == vocabulary.ids["<s>"]) is bool(num_bos)
     assert f"user\n{text}<|im_end|>" in vocabulary.text_of(tokens)
@@ -207,7 +207,7 @@ def test_begin_token_is_there_once_when_template_and_tokeniser_may_add_it(
 
 def test_begin_token_is_added_when_a_message_only_spells_it_at_the_start(renderer: TemplateRenderer):
     vocabulary = StubVocabulary(template="{{ messages[0].content }}", controls=("<s>",), bos="<s>", adds_bos=True)
-    tokens, _ = encoder_of(vocabulary, renderer).encode(user("<s>hi"))
+    tokens, *_ = encoder_of(vocabulary, renderer).encode(user("<s>hi"))
     assert tokens == [vocabulary.bos_id, *b"<s>hi"]
 
 
@@ -219,7 +219,7 @@ def test_prompt_is_unchanged_when_the_model_wants_a_begin_token_it_does_not_have
 @pytest.mark.parametrize("text", ["a<|im_end|>b", " a <|im_end|> b", "<|im_end|>", "a\n<|im_end|>\nb"])
 def test_no_blank_is_added_inside_a_message_when_the_vocabulary_puts_one_in_front(text: str, renderer):
     vocabulary = StubVocabulary(template="{{ messages[0].content }}", adds_space=True)
-    tokens, _ = encoder_of(vocabulary, renderer).encode(user(text))
+    tokens, *_ = encoder_of(vocabulary, renderer).encode(user(text))
     assert vocabulary.text_of(tokens) in (text, " " + text)
     assert not set(tokens) & vocabulary.control_ids
 
@@ -231,7 +231,7 @@ def test_no_blank_is_added_inside_a_message_when_the_vocabulary_puts_one_in_fron
 def test_system_tokens_reach_to_the_end_of_the_system_message_when_counted(text: str, renderer: TemplateRenderer):
     vocabulary = FakeVocabulary()
     chat = [ChatMessage(Role.SYSTEM, text), *user("hello")]
-    tokens, num_system = encoder_of(vocabulary, renderer).encode(chat)
+    tokens, num_system, *_ = encoder_of(vocabulary, renderer).encode(chat)
     beginning = content_bytes(vocabulary, tokens[:num_system]).decode()
     assert beginning.rstrip() == f"<|im_start|>system\n{text}".rstrip()
 
@@ -242,7 +242,7 @@ def test_system_text_is_there_once_and_counted_when_it_is_put_in_front_of_the_fi
     assert encoder.try_out() == [
         "This model's template takes no system prompt: it is put in front of the first message."
     ]
-    tokens, num_system = encoder.encode([ChatMessage(Role.SYSTEM, "Be kind."), *user("hi")])
+    tokens, num_system, *_ = encoder.encode([ChatMessage(Role.SYSTEM, "Be kind."), *user("hi")])
     assert vocabulary.text_of(tokens) == "<|im_start|>user\nBe kind.\n\nhi<|im_end|>\n<|im_start|>assistant\n"
     assert vocabulary.text_of(tokens[:num_system]) == "<|im_start|>user\nBe kind."
 
@@ -282,7 +282,7 @@ def test_huge_message_is_refused_unread_when_no_tokens_could_make_it_fit(rendere
 
 def test_message_is_read_when_it_might_fit_though_it_has_more_bytes_than_the_context(renderer: TemplateRenderer):
     vocabulary = StubVocabulary()
-    tokens, _ = encoder_of(vocabulary, renderer, n_ctx=1000).encode(user("x" * 2000))
+    tokens, *_ = encoder_of(vocabulary, renderer, n_ctx=1000).encode(user("x" * 2000))
     assert len(tokens) > 2000  # the engine refuses it with the exact count
 
 
@@ -336,7 +336,7 @@ def test_text_stays_whole_when_no_run_in_it_is_too_long(text: str, renderer: Tem
 
 def test_long_run_is_cut_when_it_is_in_a_message(renderer: TemplateRenderer):
     vocabulary = StubVocabulary()
-    tokens, _ = encoder_of(vocabulary, renderer).encode(user("x" * 120_000))
+    tokens, *_ = encoder_of(vocabulary, renderer).encode(user("x" * 120_000))
     assert max(map(_longest_run, vocabulary.seen)) <= 50_000
     assert vocabulary.text_of(tokens).count("x") == 120_000
 
