@@ -102,7 +102,29 @@ class Sampler(Protocol):
 
 
 class SequenceMemory(Protocol):
-    """The KV cells of a context, by sequence. Positions are token indices within a sequence."""
+    """What a context remembers, by sequence. Positions are token indices within a sequence.
+
+    A plain memory has a cell for every token and can be cut anywhere. Others keep the latest tokens only (sliding
+    window) or one state that every token changes (recurrent); these go back by checkpoints.
+    """
+
+    @property
+    def shares_cells_only(self) -> bool:
+        """Whether `seq_cp` alone gives a beginning away, without a checkpoint."""
+
+    @property
+    def survives_abort(self) -> bool:
+        """Whether a step that is broken off leaves each sequence at the end of a finished micro-batch."""
+
+    def can_go_on(self, seq_id: int, num_tokens: int) -> bool:
+        """Whether the sequence, cut to its first `num_tokens`, still holds all that the next token looks at."""
+
+    def checkpoint(self, seq_id: int) -> bytes:
+        """Return what, beside the cells, is needed to go on from here; empty where the cells are all."""
+
+    def set_checkpoint(self, seq_id: int, state: bytes) -> bool:
+        """Go back to a checkpoint of this sequence or of one it shares its beginning with; the cells after it are
+        still to be dropped. False leaves the sequence unusable."""
 
     def seq_rm(self, seq_id: int, start: int) -> bool:
         """Drop positions from `start` on; False where this memory cannot, and nothing changed."""

@@ -8,19 +8,21 @@ defaults.
 import hashlib
 import threading
 import time
+import zlib
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
 
 from engine.backend import AdapterKey, BatchPart, DecodeStatus, OnProgress
 from engine.errors import AdapterMismatch, DecodeFailed, ModelFileMissing
-from engine.messages import Adapter, EngineDescription, ModelDescription
+from engine.messages import Adapter, EngineDescription, MemoryKind, ModelDescription
 from engine.params import ModelParams, SamplingParams
 
 _WORDS = """
 a the cache holds every token once and reads it again for each step while several replies share one pass of weights
 so that small models answer quickly on an ordinary laptop without any network at all
 """.split()  # noqa: SIM905 (a list of 37 strings says no more)
+_MARK = 4096  # a cell holds its token, plus this times a number for the adapters it was computed with
 _START, _END, _TEXT_END = 256, 257, 258
 _CONTROLS = {_START: b"<|im_start|>", _END: b"<|im_end|>", _TEXT_END: b"<|endoftext|>"}
 _TEMPLATE = (
@@ -31,12 +33,17 @@ _TEMPLATE = (
 
 @dataclass(frozen=True)
 class _Settings:
-    """What a `fake:` path can set: `n_words` is the length of every reply, `fail` and `bug` end its steps."""
+    """What a `fake:` path can set: `n_words` is the length of every reply, `fail` and `bug` end its steps.
+
+    With can_trim=0 it is recurrent: one state a sequence. With a `window` it forgets all but the latest tokens, a
+    micro-batch of slack aside.
+    """
 
     step_s: float = 0.0
     token_s: float = 0.0
     load_s: float = 0.0
     can_trim: float = 1
+    window: float = 0
     n_words: float = 24
     fail: float = 0
     bug: float = 0
@@ -108,7 +115,10 @@ class FakeBackend:
         self._next_cell = 0
         self._rows: list[list[int]] = []
         self._abort = threading.Event()
-        self._adapters: AdapterKey = ()
+        self._adapter_number = 0
+        self._first_held: dict[int, int] = {}  # by sequence, where a window has forgotten what came before
+        self._rewound: dict[int, int] = {}  # by sequence, set back to a checkpoint of so many tokens
+        self._broken: set[int] = set()  # sequences whose state is not that of their tokens
         n_ctx = params.n_ctx or 4096
         self.description = ModelDescription(
             path=path,
@@ -133,6 +143,7 @@ class FakeBackend:
             kv_bytes_per_token=1024,
             has_chat_template=True,
             load_s=0.0,
+            memory=_memory_kind(settings),
         )
 
     def decode(self, parts: Sequence[BatchPart]) -> DecodeStatus:
@@ -150,24 +161,29 @@ class FakeBackend:
         self._pause(self._settings.step_s)
         for part in parts:
             held = self._cells.setdefault(part.seq_id, [])
+            if part.seq_id in self._broken or not self.can_go_on(part.seq_id, len(held)):
+                raise AssertionError("the sequence has lost what the next token looks at")
             if part.start != len(held) or not part.tokens:
                 raise AssertionError(f"position {part.start} does not follow {len(held)}")
             for first in range(0, len(part.tokens), self.description.n_ubatch):
                 block = part.tokens[first : first + self.description.n_ubatch]
                 self._pause(self._settings.token_s * (len(block) - 1))
                 if self._abort.is_set():
+                    if not self.survives_abort:
+                        self._broken.update(part.seq_id for part in parts)
                     return DecodeStatus.ABORTED
                 for token in block:
-                    held.append((self._next_cell, token))
+                    held.append((self._next_cell, token + _MARK * self._adapter_number))
                     self._cell_users[self._next_cell] += 1
                     self._next_cell += 1
+            self._forget_old(part.seq_id, len(held))
             self._rows.append([token for _, token in held] if part.wants_logits else [])
         return DecodeStatus.DONE
 
     def next_token(self, row: int) -> int:
         """Return the token that follows the sequence of a row: the next byte of a word chosen by all bytes so far."""
-        tokens = self._rows[row]
-        assert tokens, "the row has no logits"
+        assert self._rows[row], "the row has no logits"
+        tokens = [value % _MARK for value in self._rows[row]]
         pieces, control_ids = self.vocabulary.pieces, self.vocabulary.control_ids
         last_control = max((i for i, token in enumerate(tokens) if token in control_ids), default=-1)
         reply = b"".join(pieces[token] for token in tokens[last_control + 1 :]).partition(b"\n")[2]
@@ -175,7 +191,10 @@ class FakeBackend:
         word_start = len(reply) - len(reply.rpartition(b" ")[2]) if num_words else 0
         # Everything up to the word that is being written decides which word it is.
         before, digest = len(reply) - word_start, hashlib.sha256()
-        digest.update(b"".join(b"\0" + pieces[t] if t in control_ids else pieces[t] for t in tokens)[: -before or None])
+        marks = [value // _MARK for value in self._rows[row]]
+        texts = (b"\0" + pieces[t] if t in control_ids else pieces[t] for t in tokens)
+        changes = (b"\1%d" % mark if mark != last else b"" for last, mark in zip([0, *marks], marks, strict=False))
+        digest.update(b"".join(part for pair in zip(changes, texts, strict=True) for part in pair)[: -before or None])
         word = _WORDS[int.from_bytes(digest.digest()[:4], "big") % len(_WORDS)].encode() + b" "
         if num_words >= self._settings.n_words:
             return _END
@@ -196,13 +215,56 @@ class FakeBackend:
 
     def use_adapters(self, key: AdapterKey) -> None:
         """See Backend; a cell holds what it was computed with."""
-        self._adapters = key
+        self._adapter_number = 1 + zlib.crc32(repr(key).encode()) % 100_000 if key else 0
+
+    @property
+    def shares_cells_only(self) -> bool:
+        """See SequenceMemory."""
+        return self.description.memory is MemoryKind.PLAIN
+
+    @property
+    def survives_abort(self) -> bool:
+        """See SequenceMemory."""
+        return self.description.memory is not MemoryKind.RECURRENT
+
+    def can_go_on(self, seq_id: int, num_tokens: int) -> bool:
+        """See SequenceMemory."""
+        length = self.seq_len(seq_id)
+        match self.description.memory:
+            case MemoryKind.RECURRENT:
+                return num_tokens == length
+            case MemoryKind.WINDOW:
+                return self._first_held.get(seq_id, 0) <= max(0, num_tokens - int(self._settings.window))
+        return True
+
+    def checkpoint(self, seq_id: int) -> bytes:
+        """See SequenceMemory; holds the tokens it was made after, so that a wrong use shows."""
+        return b"" if self.shares_cells_only else self.seq_state(seq_id)
+
+    def set_checkpoint(self, seq_id: int, state: bytes) -> bool:
+        """See SequenceMemory."""
+        tokens = [int.from_bytes(state[i : i + 4], "little") for i in range(0, len(state), 4)]
+        if [token for _, token in self._cells.get(seq_id, [])[: len(tokens)]] != tokens:
+            raise AssertionError("a checkpoint of other tokens")
+        self._broken.discard(seq_id)
+        self._first_held[seq_id] = max(0, len(tokens) - int(self._settings.window))
+        self._rewound[seq_id] = len(tokens)
+        return True
+
+    def _forget_old(self, seq_id: int, length: int) -> None:
+        if self._settings.window:
+            slack = int(self._settings.window) + self.description.n_ubatch
+            self._first_held[seq_id] = max(self._first_held.get(seq_id, 0), length - slack)
 
     def seq_rm(self, seq_id: int, start: int) -> bool:
         """See SequenceMemory."""
         held = self._cells.setdefault(seq_id, [])
-        if start > 0 and start < len(held) and not self._settings.can_trim:
+        rewound = self._rewound.pop(seq_id, None)
+        if 0 < start < len(held) and self.description.memory is MemoryKind.RECURRENT and rewound != start:
             return False
+        if start == 0:
+            self._first_held.pop(seq_id, None)
+            self._broken.discard(seq_id)
         for cell, _ in held[start:]:
             self._cell_users[cell] -= 1
             if not self._cell_users[cell]:
@@ -214,6 +276,9 @@ class FakeBackend:
         """See SequenceMemory."""
         assert not self._cells.get(target), "the target must be empty"
         self._cells[target] = self._cells[source][:end]
+        self._first_held[target] = self._first_held.get(source, 0)
+        if end < len(self._cells[source]) and self.description.memory is MemoryKind.RECURRENT:
+            self._broken.add(target)  # it has the state of the whole
         self._cell_users.update(cell for cell, _ in self._cells[target])
 
     def seq_len(self, seq_id: int) -> int:
@@ -231,6 +296,7 @@ class FakeBackend:
         if len(self._cell_users) + len(tokens) > self.description.n_ctx:
             return False
         self._cells[seq_id] = [(self._next_cell + i, token) for i, token in enumerate(tokens)]
+        self._first_held[seq_id] = max(0, len(tokens) - int(self._settings.window)) if self._settings.window else 0
         self._cell_users.update(cell for cell, _ in self._cells[seq_id])
         self._next_cell += len(tokens)
         return True
@@ -249,6 +315,12 @@ class FakeBackend:
     def _pause(self, seconds: float) -> None:
         if seconds > 0:
             self._abort.wait(seconds)
+
+
+def _memory_kind(settings: _Settings) -> MemoryKind:
+    if not settings.can_trim:
+        return MemoryKind.RECURRENT
+    return MemoryKind.WINDOW if settings.window else MemoryKind.PLAIN
 
 
 class FakeLoader:

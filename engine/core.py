@@ -50,28 +50,30 @@ class Engine:
         if not prompt.tokens:  # it would take its first token from a neighbour's logits
             error: RequestError = RequestError("The prompt is empty.", "Write something first.")
             return [Failed(request_id=prompt.request_id, error=error.info())]
-        over = len(prompt.tokens) - self._n_ctx
-        if over > 0:
+        if len(prompt.tokens) > self._n_ctx:
             error = overflow_error(len(prompt.tokens), self._n_ctx)
             return [Failed(request_id=prompt.request_id, error=error.info())]
-        self._scheduler.waiting.append(Sequence(prompt, self.backend.vocabulary))
+        try:
+            adapters = self.backend.load_adapters(prompt.adapters)
+        except EngineError as refusal:
+            return [Failed(request_id=prompt.request_id, error=refusal.info())]
+        self._scheduler.waiting.append(Sequence(prompt, self.backend.vocabulary, adapters))
         self._is_admission_due = True
         with self._abort_lock:
             self._open.add(prompt.request_id)
-        return []
+        return [] if prompt.dropped is None else [prompt.dropped]
 
     def request_abort(self, request_id: str) -> None:
         """Stop a request; safe from any thread, ignored when it has ended.
 
         A step of this request alone is broken off and keeps its finished micro-batches. A step shared with others
-        goes on, since breaking it loses their rows too; unless it is a long one: then they are computed again.
+        goes on, since breaking it loses their rows too; unless it is a long one: then they are computed again. Where
+        breaking off costs the way back to a checkpoint, only a long step of this request alone is worth it.
         """
         with self._abort_lock:
             if request_id in self._open:
                 self._abort_wanted.add(request_id)
-            if any(item.sequence.request_id == request_id for item in self._in_step) and (
-                len(self._in_step) == 1 or self._scheduler.is_long(self._in_step)
-            ):
+            if any(item.sequence.request_id == request_id for item in self._in_step) and self._may_break_off():
                 self.backend.raise_abort()
 
     def step(self) -> list[Event]:
@@ -102,6 +104,10 @@ class Engine:
     def close(self) -> None:
         """Free the backend; requests must have ended."""
         self.backend.close()
+
+    def _may_break_off(self) -> bool:
+        is_alone, is_long = len(self._in_step) == 1, self._scheduler.is_long(self._in_step)
+        return (is_alone or is_long) if self.backend.survives_abort else (is_alone and is_long)
 
     # --- before a step ---
 
@@ -135,27 +141,38 @@ class Engine:
     def _begin(self, sequence: Sequence) -> None:
         prompt = sequence.prompt
         tokens = [*sequence.prompt_tokens, *sequence.generated]
-        sequence.slot, tokens, num_cached = self._cache.acquire(sequence.request_id, tokens)
+        sequence.slot, tokens, num_cached, num_known = self._cache.acquire(
+            sequence.request_id, tokens, sequence.adapters
+        )
         if not sequence.generated:
             sequence.prompt_tokens = tokens
             cause = self._ledger.cause(
-                prompt.chat_id, tokens, num_cached=num_cached, num_system_tokens=prompt.num_system_tokens
+                prompt.chat_id,
+                tokens,
+                num_cached=num_cached,
+                num_known=num_known,
+                num_system_tokens=prompt.num_system_tokens,
+                adapters=sequence.adapters,
             )
             source = CacheSource.SLOT if num_cached else CacheSource.NONE
             sequence.cache = CacheReport(num_cached_tokens=num_cached, source=source, miss_cause=cause)
+        if not self.backend.shares_cells_only:
+            sequence.plan_checkpoints()
         if sequence.sampler is None:
-            sequence.sampler = self.backend.new_sampler(prompt.sampling, prompt.seed, tokens)
+            sequence.sampler = self.backend.new_sampler(
+                prompt.sampling, prompt.seed, tokens, reply=prompt.reply, is_thinking=sequence.is_thinking
+            )
+            self._force(sequence)
         self._set_state(sequence, RequestState.PREFILL)
         self._events.append(sequence.progress())
 
     def _resume(self, sequence: Sequence) -> None:
         assert sequence.snapshot is not None
-        state, tokens = sequence.snapshot
-        sequence.snapshot = None
+        snapshot, sequence.snapshot = sequence.snapshot, None
         sequence.slot = self._cache.take_empty(sequence.request_id)
-        while self._cache.num_used_cells + len(tokens) > self._n_ctx and self._cache.evict_idle():
+        while self._cache.num_used_cells + len(snapshot.tokens) > self._n_ctx and self._cache.evict_idle():
             pass
-        if not self._cache.restore(sequence.slot, state, tokens):
+        if not self._cache.restore(sequence.slot, snapshot):
             _LOG.info("request %s is read again: its snapshot could not be restored", sequence.request_id)
         self._set_state(sequence, RequestState.DECODE if sequence.is_decoding else RequestState.PREFILL)
 
@@ -182,8 +199,7 @@ class Engine:
 
     def _pause(self, sequence: Sequence) -> None:
         assert sequence.slot is not None
-        tokens = list(sequence.slot.tokens)
-        sequence.snapshot = (self._cache.snapshot(sequence.slot), tokens)
+        sequence.snapshot = self._cache.snapshot(sequence.slot)
         self._cache.clear(sequence.slot)
         self._leave(sequence)
         self._scheduler.waiting.appendleft(sequence)
@@ -198,6 +214,7 @@ class Engine:
                 return False
             self.backend.clear_abort()
             self._in_step = planned
+        self.backend.use_adapters(planned[0].sequence.adapters)
         for sequence, _ in planned:
             if sequence.state is RequestState.PREFILL:
                 sequence.begin_prefill()
@@ -222,6 +239,10 @@ class Engine:
             self._cache.append(sequence.slot, part.tokens)
             if sequence.state is RequestState.PREFILL:
                 self._events.append(sequence.progress())
+            if sequence.is_checkpoint_due:
+                self._cache.checkpoint(sequence.slot)
+            elif not self.backend.survives_abort and len(part.tokens) > 1:
+                self._cache.checkpoint(sequence.slot, is_rolling=True)
             if part.wants_logits:
                 self._sample(sequence, row)
 
@@ -233,15 +254,26 @@ class Engine:
             self._fail(sequence, error)
             return
         is_end = token in self.backend.vocabulary.end_ids
+        was_thinking = sequence.is_thinking
         sequence.accept(token, is_end=is_end)
+        if was_thinking:
+            self._force(sequence)
+            if not sequence.is_thinking:
+                sequence.sampler.end_thinking()
         if sequence.state is not RequestState.DECODE:
             self._set_state(sequence, RequestState.DECODE)
-        if is_end or sequence.stop_string is not None:
+        max_tokens = sequence.prompt.sampling.max_tokens
+        if is_end or sequence.stop_string is not None or sequence.sampler.is_complete:
             self._finish(sequence, FinishReason.STOP)
-        elif len(sequence.generated) == sequence.prompt.sampling.max_tokens:
+        elif max_tokens is not None and len(sequence.generated) >= max_tokens:
             self._finish(sequence, FinishReason.LENGTH)
         elif (delta := sequence.next_delta()) is not None:
             self._events.append(delta)
+
+    def _force(self, sequence: Sequence) -> None:
+        """Let the reply go on with tokens that nobody chose: the end of thinking whose budget is used up."""
+        for token in sequence.forced_tokens():
+            sequence.accept(token, is_end=False)
 
     def _relieve(self, planned: list[PlannedPart]) -> None:
         """Make room after the memory refused a step that should have fitted."""
@@ -264,7 +296,7 @@ class Engine:
     def _finish(self, sequence: Sequence, reason: FinishReason) -> None:
         if sequence.slot is not None:
             held = sequence.prompt_tokens if sequence.stop_string else [*sequence.slot.tokens]
-            self._ledger.note(sequence.prompt.chat_id, held)
+            self._ledger.note(sequence.prompt.chat_id, held, sequence.adapters)
         self._end(sequence)
         self._events.extend(sequence.finish(reason, self._peak_memory()))
 

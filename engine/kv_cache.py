@@ -1,14 +1,20 @@
 """Slots over the sequences of one context: what each holds, the longest reusable prefix, sharing, trimming, room.
 
 A slot's token list is the single truth about its sequence; it is read again from the memory after anything that may
-have left the two apart.
+have left the two apart. Where a memory cannot be cut back (sliding windows, recurrent states), a slot goes on from a
+checkpoint; it is never cut without one.
 """
 
 from collections import Counter
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from engine.backend import SequenceMemory, Vocabulary
+from engine.backend import AdapterKey, SequenceMemory, Vocabulary
+from engine.checkpoints import Checkpoint, new_checkpoint, too_many, up_to, with_checkpoint
+
+_CHECKPOINT_BYTES = 512 * 1024 * 1024  # of all slots together; one of a small model takes a few MiB
+# A checkpoint this near is better than cutting the slot, which may be another chat's: that many are quickly read again.
+_CLOSE_TOKENS = 64
 
 
 class Slot:
@@ -17,6 +23,8 @@ class Slot:
     Attributes:
         seq_id: llama.cpp's number for it.
         tokens: what its sequence holds.
+        adapters: what they were computed with.
+        checkpoints: by rising number of tokens; none where the memory can be cut anywhere.
         owner: the request that is using it, None when idle.
         last_used: the cache's clock when it was last given up; 0 never.
     """
@@ -25,6 +33,8 @@ class Slot:
         self.seq_id = seq_id
         self.tokens: list[int] = []
         self.cells: list[int] = []  # one number a cell; slots that share a cell hold the same number
+        self.adapters: AdapterKey = ()
+        self.checkpoints: list[Checkpoint] = []
         self.owner: str | None = None
         self.last_used = 0
 
@@ -36,11 +46,39 @@ class Prefix(NamedTuple):
         slot: where it is cached, None where nothing is.
         num_cached: tokens of the slot to keep.
         num_covered: tokens of the prompt they stand for; differs where the same bytes were split otherwise.
+        checkpoint: where the slot has to go on from, None where it can be cut without one.
+        num_known: tokens of the prompt that the slot holds, though its memory may not be able to go back to them.
     """
 
     slot: Slot | None
     num_cached: int
     num_covered: int
+    checkpoint: Checkpoint | None = None
+    num_known: int = 0
+
+
+class Snapshot(NamedTuple):
+    """A slot's whole state outside the context."""
+
+    state: bytes
+    tokens: list[int]
+    adapters: AdapterKey
+    checkpoints: list[Checkpoint]
+
+
+class Acquired(NamedTuple):
+    """A slot given to a request.
+
+    Attributes:
+        tokens: the prompt as the slot's tokens continue it.
+        num_cached: how many of them are cached.
+        num_known: how many the cache held, though its memory could not go back to all of them.
+    """
+
+    slot: Slot
+    tokens: list[int]
+    num_cached: int
+    num_known: int
 
 
 class KVCache:
@@ -51,15 +89,25 @@ class KVCache:
         vocabulary: tells control tokens from text of the same bytes.
         n_seq_max: number of slots.
         n_ctx: cells in the shared pool.
+        max_checkpoint_bytes: of all checkpoints; the oldest are given up.
     """
 
-    def __init__(self, memory: SequenceMemory, vocabulary: Vocabulary, *, n_seq_max: int, n_ctx: int) -> None:
+    def __init__(
+        self,
+        memory: SequenceMemory,
+        vocabulary: Vocabulary,
+        *,
+        n_seq_max: int,
+        n_ctx: int,
+        max_checkpoint_bytes: int = _CHECKPOINT_BYTES,
+    ) -> None:
         self._memory = memory
         self._vocabulary = vocabulary
         self._slots = [Slot(seq_id) for seq_id in range(n_seq_max)]
         self._cell_users: Counter[int] = Counter()
         self._next_cell = 0
         self._clock = 0
+        self._max_checkpoint_bytes = max_checkpoint_bytes
         self.n_ctx = n_ctx
 
     @property
@@ -72,35 +120,34 @@ class KVCache:
         """Whether a request could be given a slot."""
         return any(slot.owner is None for slot in self._slots)
 
-    def longest_prefix(self, prompt: Sequence[int]) -> Prefix:
-        """Return the longest beginning of `prompt` that some slot holds, by (control or text, bytes)."""
-        best = Prefix(None, 0, 0)
+    def longest_prefix(self, prompt: Sequence[int], adapters: AdapterKey = ()) -> Prefix:
+        """Return the longest beginning of `prompt` that some slot can go on from, by (control or text, bytes)."""
+        best, num_known = Prefix(None, 0, 0), 0
         for slot in self._slots:
-            num_cached, num_covered = self.common(slot.tokens, prompt)
+            if slot.adapters != adapters:
+                continue
+            prefix = self._prefix_of(slot, prompt)
+            num_known = max(num_known, prefix.num_known)
             # Of equals the idle one: it can be taken over without sharing.
-            if num_covered > best.num_covered or (
+            if prefix.num_covered > best.num_covered or (
                 best.slot is not None
-                and num_covered == best.num_covered > 0
+                and prefix.num_covered == best.num_covered > 0
                 and best.slot.owner is not None
                 and slot.owner is None
             ):
-                best = Prefix(slot, num_cached, num_covered)
-        return best
+                best = prefix
+        return best._replace(num_known=num_known)
 
-    def num_cells_with(self, prompt: Sequence[int]) -> int:
+    def num_cells_with(self, prompt: Sequence[int], adapters: AdapterKey = ()) -> int:
         """Return the cells in use if every idle slot were emptied and `prompt` were added, sharing what it can."""
         busy = {cell for slot in self._slots if slot.owner is not None for cell in slot.cells}
-        prefix = self.longest_prefix(prompt)
+        prefix = self.longest_prefix(prompt, adapters)
         shared = prefix.slot.cells[: prefix.num_cached] if prefix.slot else []
         return len(busy.union(shared)) + len(prompt) - prefix.num_covered
 
-    def acquire(self, owner: str, prompt: Sequence[int]) -> tuple[Slot, list[int], int]:
-        """Give `owner` an idle slot that holds as much of `prompt` as can be had.
-
-        Returns:
-            The slot, the prompt as the slot's tokens continue it, and how many of its tokens are cached.
-        """
-        prefix = self.longest_prefix(prompt)
+    def acquire(self, owner: str, prompt: Sequence[int], adapters: AdapterKey = ()) -> Acquired:
+        """Give `owner` an idle slot that holds as much of `prompt` as can be had."""
+        prefix = self.longest_prefix(prompt, adapters)
         # The cached split of the same bytes may be longer than the prompt's own, and the context too small for it.
         if prefix.num_cached - prefix.num_covered > self.n_ctx - len(prompt):
             prefix = Prefix(None, 0, 0)
@@ -108,15 +155,16 @@ class KVCache:
         if prefix.slot is None:
             self.clear(slot)
         elif prefix.slot is slot:
-            self.trim(slot, prefix.num_cached)
+            self._rewind(slot, prefix.num_cached, prefix.checkpoint)
         else:
             self.clear(slot)
-            self._share(prefix.slot, slot, prefix.num_cached)
+            self._share(prefix.slot, slot, prefix.num_cached, prefix.checkpoint)
         slot.owner = owner
+        slot.adapters = adapters
         num_cached = len(slot.tokens)
-        if num_cached < prefix.num_cached:  # the memory could not trim: nothing is left to stand on
-            return slot, list(prompt), num_cached
-        return slot, [*slot.tokens, *prompt[prefix.num_covered :]], num_cached
+        if num_cached < prefix.num_cached:  # the memory refused: nothing is left to stand on
+            return Acquired(slot, list(prompt), num_cached, prefix.num_known)
+        return Acquired(slot, [*slot.tokens, *prompt[prefix.num_covered :]], num_cached, prefix.num_known)
 
     def take_empty(self, owner: str) -> Slot:
         """Give `owner` an idle slot with nothing in it."""
@@ -141,13 +189,24 @@ class KVCache:
             self._cell_users[cell] = 1
 
     def trim(self, slot: Slot, num_tokens: int) -> None:
-        """Drop the tail after `num_tokens`; everything where this memory cannot drop a tail."""
+        """Drop the tail after `num_tokens`, or more where the memory can only go back to a checkpoint."""
         if num_tokens >= len(slot.tokens):
             return
-        if not self._memory.seq_rm(slot.seq_id, num_tokens):
-            num_tokens = 0
-            self._memory.seq_rm(slot.seq_id, 0)
-        self._forget(slot, num_tokens)
+        if self._memory.can_go_on(slot.seq_id, num_tokens):
+            self._rewind(slot, num_tokens, None)
+        else:
+            checkpoint = next((item for item in reversed(slot.checkpoints) if item.num_tokens <= num_tokens), None)
+            self._rewind(slot, checkpoint.num_tokens if checkpoint else 0, checkpoint)
+
+    def checkpoint(self, slot: Slot, *, is_rolling: bool = False) -> None:
+        """Make a checkpoint of a slot as it is now."""
+        if state := self._memory.checkpoint(slot.seq_id):
+            made = new_checkpoint(len(slot.tokens), state, is_rolling=is_rolling)
+            slot.checkpoints = with_checkpoint(slot.checkpoints, made)
+            given_up = too_many([s.checkpoints for s in self._slots], self._max_checkpoint_bytes)
+            if given_up:
+                for other in self._slots:
+                    other.checkpoints = [item for item in other.checkpoints if item.number not in given_up]
 
     def clear(self, slot: Slot) -> None:
         """Empty a slot; its sequence may hold more than was noted, after a step that failed half-way."""
@@ -155,13 +214,20 @@ class KVCache:
         self._forget(slot, 0)
 
     def resync(self, slot: Slot, attempted: Sequence[int]) -> int:
-        """Note what a step that did not end well has kept of the tokens it was given; return how many."""
-        kept = self._memory.seq_len(slot.seq_id) - len(slot.tokens)
-        if kept < 0:
+        """Note what a step that did not end well has kept of the tokens it was given; return how many.
+
+        Negative where the slot had to go back: to a checkpoint, or to nothing.
+        """
+        before = len(slot.tokens)
+        kept = self._memory.seq_len(slot.seq_id) - before
+        if not self._memory.survives_abort:
+            newest = slot.checkpoints[-1] if slot.checkpoints else None
+            self._rewind(slot, newest.num_tokens if newest else 0, newest)
+        elif kept < 0:
             self.clear(slot)
-            return 0
-        self.append(slot, attempted[:kept])
-        return kept
+        else:
+            self.append(slot, attempted[:kept])
+        return len(slot.tokens) - before
 
     def evict_idle(self) -> bool:
         """Empty the idle slot that was used longest ago; False when no idle slot holds anything."""
@@ -171,35 +237,72 @@ class KVCache:
         self.clear(min(idle, key=lambda slot: slot.last_used))
         return True
 
-    def snapshot(self, slot: Slot) -> bytes:
+    def snapshot(self, slot: Slot) -> Snapshot:
         """Return the slot's state, to be restored into another slot."""
-        return self._memory.seq_state(slot.seq_id)
+        state = self._memory.seq_state(slot.seq_id)
+        return Snapshot(state, list(slot.tokens), slot.adapters, list(slot.checkpoints))
 
-    def restore(self, slot: Slot, state: bytes, tokens: Sequence[int]) -> bool:
-        """Put a snapshot of `tokens` into an empty slot; False leaves it empty."""
-        if state and self._memory.set_seq_state(slot.seq_id, state):
-            self.append(slot, tokens)
+    def restore(self, slot: Slot, snapshot: Snapshot) -> bool:
+        """Put a snapshot into an empty slot; False leaves it empty."""
+        slot.adapters = snapshot.adapters
+        if snapshot.state and self._memory.set_seq_state(slot.seq_id, snapshot.state):
+            self.append(slot, snapshot.tokens)
+            slot.checkpoints = list(snapshot.checkpoints)
             return True
         self._memory.seq_rm(slot.seq_id, 0)
         return False
 
     def _choose(self, prefix: Prefix) -> Slot:
-        """Return the idle slot to use: the one that holds the whole prefix and nothing else, an empty one, or the
-        one used longest ago."""
+        """Return the idle slot to use: the one that holds the whole prefix and nothing else or can only be cut where
+        it is, an empty one, or the one used longest ago."""
         idle = [slot for slot in self._slots if slot.owner is None]
-        if prefix.slot in idle and prefix.num_cached == len(prefix.slot.tokens):
-            return prefix.slot
+        if prefix.slot is not None and prefix.slot in idle:
+            is_whole = prefix.num_cached == len(prefix.slot.tokens)
+            if is_whole or (prefix.checkpoint is None and not self._memory.shares_cells_only):
+                return prefix.slot
         empty = next((slot for slot in idle if not slot.tokens), None)
         if empty is not None and prefix.slot is not None:
             return empty
         return empty or min(idle, key=lambda slot: slot.last_used)
 
-    def _share(self, source: Slot, target: Slot, num_tokens: int) -> None:
-        if num_tokens:
-            self._memory.seq_cp(source.seq_id, target.seq_id, num_tokens)
-            target.tokens = source.tokens[:num_tokens]
-            target.cells = source.cells[:num_tokens]
-            self._cell_users.update(target.cells)
+    def _prefix_of(self, slot: Slot, prompt: Sequence[int]) -> Prefix:
+        """Return what a slot can give to a prompt: all it shares with it, or what its best checkpoint covers."""
+        num_cached, num_covered = self.common(slot.tokens, prompt)
+        whole = Prefix(slot if num_cached else None, num_cached, num_covered, None, num_covered)
+        if not num_cached or self._memory.shares_cells_only or num_cached == len(slot.tokens):
+            return whole
+        can_cut = slot.owner is None and self._memory.can_go_on(slot.seq_id, num_cached)
+        for item in reversed(slot.checkpoints):
+            if can_cut and item.num_tokens < num_cached - _CLOSE_TOKENS:
+                break
+            if item.num_tokens <= num_cached:
+                shared, covered = self.common(slot.tokens[: item.num_tokens], prompt)
+                if shared == item.num_tokens:
+                    return Prefix(slot, shared, covered, item, num_covered)
+        return whole if can_cut else Prefix(None, 0, 0, None, num_covered)
+
+    def _rewind(self, slot: Slot, num_tokens: int, checkpoint: Checkpoint | None) -> None:
+        """Cut a slot back to `num_tokens`, by way of a checkpoint if one is given; empty it where that fails."""
+        is_done = checkpoint is None or self._memory.set_checkpoint(slot.seq_id, checkpoint.state)
+        if not (is_done and self._memory.seq_rm(slot.seq_id, num_tokens)):
+            num_tokens = 0
+            self._memory.seq_rm(slot.seq_id, 0)
+        self._forget(slot, num_tokens)
+
+    def _share(self, source: Slot, target: Slot, num_tokens: int, checkpoint: Checkpoint | None) -> None:
+        """Let an empty slot hold the beginning of another: its cells are shared, a checkpoint's state is copied."""
+        if not num_tokens:
+            return
+        self._memory.seq_cp(source.seq_id, target.seq_id, num_tokens)
+        target.tokens = source.tokens[:num_tokens]
+        target.cells = source.cells[:num_tokens]
+        self._cell_users.update(target.cells)
+        target.checkpoints = up_to(source.checkpoints, num_tokens)
+        if self._memory.shares_cells_only:
+            return
+        state = checkpoint.state if checkpoint else self._memory.checkpoint(source.seq_id)
+        if not (self._memory.set_checkpoint(target.seq_id, state) and self._memory.seq_rm(target.seq_id, num_tokens)):
+            self.clear(target)
 
     def _forget(self, slot: Slot, num_tokens: int) -> None:
         for cell in slot.cells[num_tokens:]:
@@ -208,6 +311,7 @@ class KVCache:
                 del self._cell_users[cell]
         del slot.tokens[num_tokens:]
         del slot.cells[num_tokens:]
+        slot.checkpoints = up_to(slot.checkpoints, num_tokens)
 
     def common(self, cached: Sequence[int], prompt: Sequence[int]) -> tuple[int, int]:
         """Return how many cached tokens stand for how many prompt tokens at the last border both share.

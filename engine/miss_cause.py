@@ -4,6 +4,7 @@ from array import array
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
 
+from engine.backend import AdapterKey
 from engine.metrics import CacheMissCause
 
 _MAX_CHATS = 256
@@ -22,35 +23,46 @@ class ChatLedger:
 
     def __init__(self, common: Common) -> None:
         self._common = common
-        self._held: OrderedDict[str, array[int]] = OrderedDict()
+        self._held: OrderedDict[str, tuple[array[int], AdapterKey]] = OrderedDict()
         self._num_tokens = 0
 
-    def note(self, chat_id: str | None, tokens: list[int]) -> None:
+    def note(self, chat_id: str | None, tokens: list[int], adapters: AdapterKey = ()) -> None:
         """Remember what a chat holds now."""
         if chat_id is None:
             return
-        self._num_tokens -= len(self._held.pop(chat_id, ()))
-        self._held[chat_id] = array("i", tokens)
+        if chat_id in self._held:
+            self._num_tokens -= len(self._held.pop(chat_id)[0])
+        self._held[chat_id] = (array("i", tokens), adapters)
         self._num_tokens += len(tokens)
         while len(self._held) > _MAX_CHATS or (self._num_tokens > _MAX_TOKENS and len(self._held) > 1):
-            self._num_tokens -= len(self._held.popitem(last=False)[1])
+            self._num_tokens -= len(self._held.popitem(last=False)[1][0])
 
     def cause(
-        self, chat_id: str | None, prompt: Sequence[int], *, num_cached: int, num_system_tokens: int
+        self,
+        chat_id: str | None,
+        prompt: Sequence[int],
+        *,
+        num_cached: int,
+        num_known: int,
+        num_system_tokens: int,
+        adapters: AdapterKey = (),
     ) -> CacheMissCause | None:
         """Return the cause of what a request could not reuse, None when nothing was missed.
 
         Args:
             prompt: tokens of the prompt in the cache's terms.
             num_cached: how many of them were reused.
+            num_known: how many the cache held, though its memory could not go back to all of them.
             num_system_tokens: how many of them reach to the end of the system message.
         """
-        held = self._held.get(chat_id) if chat_id is not None else None
+        held, held_adapters = self._held.get(chat_id, (None, ())) if chat_id is not None else (None, ())
         if held is None:
             return CacheMissCause.FIRST_USE if num_cached == 0 else None
         num_held, num_covered = self._common(held, array("i", prompt))
         if num_cached < num_covered:
-            return CacheMissCause.EVICTED
+            if held_adapters != adapters:
+                return CacheMissCause.ADAPTER_CHANGED
+            return CacheMissCause.UNSUPPORTED_BY_MODEL if num_known > num_cached else CacheMissCause.EVICTED
         if num_held == len(held) or num_covered == len(prompt) - 1:
             return None
         return CacheMissCause.SYSTEM_PROMPT_CHANGED if num_covered < num_system_tokens else CacheMissCause.EDITED

@@ -4,7 +4,7 @@ from collections import deque
 from collections.abc import Callable
 from typing import NamedTuple
 
-from engine.backend import BatchPart
+from engine.backend import AdapterKey, BatchPart
 from engine.sequence import Sequence
 
 # Beside a running reply a step may take this long: with the decode row and noise its gap stays under 150 ms.
@@ -12,6 +12,7 @@ _STEP_BUDGET_S = 0.075
 _FIRST_CHUNK_TOKENS = 64  # beside a reply, before the prefill rate is known
 _MIN_CHUNK_TOKENS = 16  # smaller ones cost more than they save: the weights are read for each
 _RATE_MIN_TOKENS = 16  # steps below this say little about the prefill rate
+_TURN_S = 0.05  # replies with other adapters cannot share a step: each group computes this long in turn
 _MARGIN_TOKENS = 64  # room a reply must have beside its prompt when others run
 
 
@@ -36,14 +37,18 @@ class Scheduler:
         self._n_ubatch = n_ubatch
         self._n_ctx = n_ctx
         self._prefill_s_per_token: float | None = None
+        self._turn: AdapterKey = ()
+        self._turn_spent_s = 0.0
         self.waiting: deque[Sequence] = deque()
         self.running: list[Sequence] = []
 
-    def next_admissible(self, *, has_idle_slot: bool, num_cells_with: Callable[[list[int]], int]) -> Sequence | None:
+    def next_admissible(
+        self, *, has_idle_slot: bool, num_cells_with: Callable[[list[int], AdapterKey], int]
+    ) -> Sequence | None:
         """Return the first waiting sequence if it can run now; none overtakes it.
 
         Args:
-            num_cells_with: cells in use with a prompt added, idle slots emptied.
+            num_cells_with: cells in use with a prompt for some adapters added, idle slots emptied.
         """
         if not self.waiting or not has_idle_slot:
             return None
@@ -51,15 +56,18 @@ class Scheduler:
         if self.running:
             tokens = [*first.prompt_tokens, *first.generated]
             margin = min(first.prompt.sampling.max_tokens or _MARGIN_TOKENS, _MARGIN_TOKENS)
-            if num_cells_with(tokens) + margin > self._n_ctx:
+            if num_cells_with(tokens, first.adapters) + margin > self._n_ctx:
                 return None
         return first
 
     def plan(self) -> list[PlannedPart]:
-        """Return the next step: every running reply decodes, prompts fill the latency budget in order of arrival."""
+        """Return the next step: every running reply decodes, prompts fill the latency budget in order of arrival.
+
+        A step computes with one set of adapters; its sequences are those whose turn it is.
+        """
         planned: list[PlannedPart] = []
         reading: list[Sequence] = []
-        for sequence in self.running:
+        for sequence in self._group():
             if sequence.is_decoding:
                 planned.append(_planned(sequence, sequence.generated[-1:], wants_logits=True))
             else:
@@ -72,7 +80,7 @@ class Scheduler:
             if budget <= 0:
                 break
             unread = sequence.unread_tokens()
-            chunk = unread[:budget]
+            chunk = unread[: min(budget, sequence.num_to_checkpoint or budget)]
             budget -= len(chunk)
             planned.append(_planned(sequence, chunk, wants_logits=len(chunk) == len(unread)))
         return planned
@@ -85,7 +93,8 @@ class Scheduler:
         return num_prefill * self._prefill_s_per_token > 1.5 * _STEP_BUDGET_S
 
     def note_step(self, planned: list[PlannedPart], duration_s: float) -> None:
-        """Learn the prefill rate from a finished step."""
+        """Learn the prefill rate from a finished step, and how much of a group's turn it took."""
+        self._turn_spent_s += duration_s
         num_prefill = _num_prefill(planned)
         if num_prefill >= _RATE_MIN_TOKENS:
             measured = duration_s / num_prefill
@@ -95,6 +104,14 @@ class Scheduler:
     def youngest(self) -> Sequence | None:
         """Return the sequence to pause when the pool is full; None when only one runs."""
         return self.running[-1] if len(self.running) > 1 else None
+
+    def _group(self) -> list[Sequence]:
+        """Return the running sequences whose adapters have their turn."""
+        keys = list(dict.fromkeys(sequence.adapters for sequence in self.running))
+        if self._turn not in keys or (len(keys) > 1 and self._turn_spent_s >= _TURN_S):
+            position = keys.index(self._turn) + 1 if self._turn in keys else 0
+            self._turn, self._turn_spent_s = keys[position % len(keys)] if keys else (), 0.0
+        return [sequence for sequence in self.running if sequence.adapters == self._turn]
 
     def _chunk_tokens(self) -> int:
         if self._prefill_s_per_token is None:

@@ -3,10 +3,10 @@
 import time
 from typing import NamedTuple
 
-from engine.backend import Sampler, Vocabulary
+from engine.backend import AdapterKey, Sampler, Vocabulary
 from engine.detokenizer import Detokenizer
-from engine.kv_cache import Slot
-from engine.messages import Delta, Finished, FinishReason, PrefillProgress, RequestState
+from engine.kv_cache import Slot, Snapshot
+from engine.messages import Adapter, Delta, Finished, FinishReason, PrefillProgress, RequestState, TurnsDropped
 from engine.metrics import CacheReport, CacheSource, RequestMetrics
 from engine.params import SamplingParams
 from engine.stopping import StopMatcher
@@ -21,6 +21,10 @@ class Prompt(NamedTuple):
     Attributes:
         received_at: time.perf_counter() when Generate arrived.
         num_system_tokens: tokens at the beginning that belong to the system prompt.
+        num_settled_tokens: tokens before the last user's message.
+        reply: the half answer that is to be continued.
+        adapters: in effect for this request.
+        dropped: what was left out of the chat.
     """
 
     request_id: str
@@ -30,6 +34,10 @@ class Prompt(NamedTuple):
     received_at: float
     chat_id: str | None = None
     num_system_tokens: int = 0
+    num_settled_tokens: int = 0
+    reply: str = ""
+    adapters: tuple[Adapter, ...] = ()
+    dropped: TurnsDropped | None = None
 
 
 class Sequence:
@@ -37,10 +45,10 @@ class Sequence:
 
     Attributes:
         prompt_tokens: what the prompt is in the cache's terms, set at admission.
-        snapshot: state and tokens kept while the request is paused.
+        snapshot: what it held, kept while the request is paused.
     """
 
-    def __init__(self, prompt: Prompt, vocabulary: Vocabulary) -> None:
+    def __init__(self, prompt: Prompt, vocabulary: Vocabulary, adapters: AdapterKey = ()) -> None:
         self.prompt = prompt
         self.request_id = prompt.request_id
         self.state: RequestState | None = None  # None until it is let in or told to wait
@@ -48,7 +56,9 @@ class Sequence:
         self.slot: Slot | None = None
         self.sampler: Sampler | None = None
         self.generated: list[int] = []
-        self.snapshot: tuple[bytes, list[int]] | None = None
+        self.adapters = adapters
+        self.snapshot: Snapshot | None = None
+        self._checkpoints_due: list[int] = []  # token counts, rising
         self.cache = CacheReport(num_cached_tokens=0, source=CacheSource.NONE, miss_cause=None)
         self._detokenizer = Detokenizer(vocabulary.pieces, vocabulary.control_ids)
         self._stop = StopMatcher(prompt.sampling.stop)
@@ -81,6 +91,36 @@ class Sequence:
     def is_decoding(self) -> bool:
         """Whether just the last sampled token is to be evaluated."""
         return bool(self.generated) and self.slot is not None and len(self.slot.tokens) == self.num_tokens - 1
+
+    def plan_checkpoints(self) -> None:
+        """Note where the memory is to be checkpointed: where a later prompt is likely to part from this one.
+
+        That is after the system prompt (another chat), before the last user's message (an edit), and before the last
+        token (another reply to the same).
+        """
+        counts = {self.prompt.num_system_tokens, self.prompt.num_settled_tokens, len(self.prompt_tokens) - 1}
+        done = len(self.slot.tokens) if self.slot else 0
+        self._checkpoints_due = sorted(count for count in counts if done < count < len(self.prompt_tokens))
+
+    @property
+    def num_to_checkpoint(self) -> int:
+        """Tokens until a checkpoint is due; 0 where none is."""
+        done = len(self.slot.tokens) if self.slot else 0
+        return next((count - done for count in self._checkpoints_due if count > done), 0)
+
+    @property
+    def is_checkpoint_due(self) -> bool:
+        """Whether the slot stands where a checkpoint was planned."""
+        return self.slot is not None and len(self.slot.tokens) in self._checkpoints_due
+
+    @property
+    def is_thinking(self) -> bool:
+        """Whether the model thinks, and has not begun its answer."""
+        return False
+
+    def forced_tokens(self) -> list[int]:
+        """Return the tokens that end thinking, once, when its budget is used up."""
+        return []
 
     def begin_prefill(self) -> None:
         """Note the start of the first prefill step."""

@@ -227,6 +227,9 @@ class WorkerLoop:
                     received_at=received_at,
                     chat_id=command.chat_id,
                     num_system_tokens=encoded.num_system_tokens,
+                    num_settled_tokens=encoded.num_settled_tokens,
+                    reply=encoded.reply,
+                    adapters=command.adapters,
                 )
             except Exception as error:
                 failure = _shown(error)

@@ -46,6 +46,7 @@ CLIENT_HALF = {
 }
 WORKER_HALF = {
     *("worker", "worker_loop", "core", "scheduler", "sequence", "kv_cache", "prompt_store"),
+    *("checkpoints",),
     *("miss_cause", "peak_memory"),
     *("speculative", "sampling", "threads", "stopping", "detokenizer", "tokenizing"),
     *("chat_template", "template_child", "reasoning", "scoring", "importance"),

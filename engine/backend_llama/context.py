@@ -1,6 +1,7 @@
 """A loaded model with its context: batches in, logits out, and the sequences of its memory."""
 
 import ctypes
+import functools
 import sys
 from collections.abc import Sequence
 from typing import Any, NamedTuple
@@ -9,12 +10,16 @@ import numpy as np
 import numpy.typing as npt
 
 from engine.backend import AdapterKey, BatchPart, DecodeStatus
+from engine.backend_llama.adapters import ModelAdapters
 from engine.backend_llama.library import library, native_function, native_log, return_memory
-from engine.backend_llama.sampler import ChainSampler, GreedySampler, new_sampler
+from engine.backend_llama.sampler import LlamaSampler, new_sampler
 from engine.backend_llama.vocabulary import LlamaVocabulary
-from engine.errors import AdapterMismatch, DecodeFailed
-from engine.messages import Adapter, ModelDescription
+from engine.errors import DecodeFailed
+from engine.grammar import TokenTable, new_matcher
+from engine.messages import Adapter, MemoryKind, ModelDescription
 from engine.params import SamplingParams
+
+_WHOLE_STATE, _PARTIAL_STATE = 0, 1  # llama.cpp's flags: all of a sequence, or what its cells do not hold
 
 
 class AbortFlag:
@@ -56,11 +61,14 @@ class LlamaBackend:
         self, model: Any, context: Any, *, vocabulary: LlamaVocabulary, abort: AbortFlag, n_seq_max: int
     ) -> None:
         self._library = library()
-        self._model = model
+        self.model = model
         self.context = context
         self.vocabulary = vocabulary
         self.description: ModelDescription  # set by the loader when the probes are done
         self._abort = abort
+        self._adapters = ModelAdapters(model, context)
+        self.kind = MemoryKind.PLAIN  # found out by the loader's probe
+        self.n_swa = self._library.llama_model_n_swa(model)
         self._memory = self._library.llama_get_memory(context)
         self.vocab = vocabulary.handle
         self.n_vocab = len(vocabulary.pieces)
@@ -114,18 +122,23 @@ class LlamaBackend:
 
     def new_sampler(
         self, params: SamplingParams, seed: int, prompt: Sequence[int], *, reply: str = "", is_thinking: bool = False
-    ) -> GreedySampler | ChainSampler:
+    ) -> LlamaSampler:
         """See Backend."""
-        return new_sampler(self, params, seed, prompt)
+        has_grammar = params.grammar is not None or params.json_schema is not None
+        matcher = new_matcher(params, self._token_table, reply) if has_grammar else None
+        return new_sampler(self, params, seed, prompt, matcher=matcher, is_thinking=is_thinking)
+
+    @functools.cached_property
+    def _token_table(self) -> TokenTable:
+        return TokenTable(self.vocabulary)
 
     def load_adapters(self, adapters: Sequence[Adapter]) -> AdapterKey:
         """See Backend."""
-        if adapters:
-            raise AdapterMismatch("Adapters cannot be used yet.", "Leave them out.")
-        return ()
+        return self._adapters.load(adapters)
 
     def use_adapters(self, key: AdapterKey) -> None:
         """See Backend."""
+        self._adapters.use(key)
 
     def output_index(self, row: int) -> int:
         """See LogitSource."""
@@ -138,6 +151,33 @@ class LlamaBackend:
             raise DecodeFailed("The step has no logits.", "Please report it.")
         values = (ctypes.c_float * self.n_vocab).from_address(address)
         return np.frombuffer(memoryview(values), np.float32)
+
+    @property
+    def shares_cells_only(self) -> bool:
+        """See SequenceMemory."""
+        return self.kind is MemoryKind.PLAIN
+
+    @property
+    def survives_abort(self) -> bool:
+        """See SequenceMemory; a recurrent state is written in place, layer by layer."""
+        return self.kind in (MemoryKind.PLAIN, MemoryKind.WINDOW)
+
+    def can_go_on(self, seq_id: int, num_tokens: int) -> bool:
+        """See SequenceMemory; llama.cpp itself would go on with a window that has holes."""
+        if self.kind is MemoryKind.PLAIN:
+            return True
+        if self.kind is MemoryKind.WINDOW:
+            first_held = self._library.llama_memory_seq_pos_min(self._memory, self._valid(seq_id))
+            return bool(first_held <= max(0, num_tokens - self.n_swa))
+        return num_tokens == self.seq_len(seq_id)
+
+    def checkpoint(self, seq_id: int) -> bytes:
+        """See SequenceMemory."""
+        return b"" if self.kind is MemoryKind.PLAIN else self._state(seq_id, _PARTIAL_STATE)
+
+    def set_checkpoint(self, seq_id: int, state: bytes) -> bool:
+        """See SequenceMemory."""
+        return self._set_state(seq_id, state, _PARTIAL_STATE)
 
     def seq_rm(self, seq_id: int, start: int) -> bool:
         """See SequenceMemory."""
@@ -153,18 +193,25 @@ class LlamaBackend:
 
     def seq_state(self, seq_id: int) -> bytes:
         """See SequenceMemory."""
-        size = self._library.llama_state_seq_get_size(self.context, self._valid(seq_id))
-        data = np.empty(size, np.uint8)
-        pointer = data.ctypes.data_as(ctypes.POINTER(ctypes.c_uint8))
-        written = self._library.llama_state_seq_get_data(self.context, pointer, size, seq_id)
-        return data[:written].tobytes()
+        return self._state(seq_id, _WHOLE_STATE)
 
     def set_seq_state(self, seq_id: int, state: bytes) -> bool:
         """See SequenceMemory."""
+        return self._set_state(seq_id, state, _WHOLE_STATE)
+
+    def _state(self, seq_id: int, flags: int) -> bytes:
+        size = self._library.llama_state_seq_get_size_ext(self.context, self._valid(seq_id), flags)
+        data = np.empty(size, np.uint8)
+        pointer = data.ctypes.data_as(ctypes.POINTER(ctypes.c_uint8))
+        written = self._library.llama_state_seq_get_data_ext(self.context, pointer, size, seq_id, flags)
+        return data[:written].tobytes()
+
+    def _set_state(self, seq_id: int, state: bytes, flags: int) -> bool:
         data = np.frombuffer(state, np.uint8)
         pointer = data.ctypes.data_as(ctypes.POINTER(ctypes.c_uint8))
-        read = self._library.llama_state_seq_set_data(self.context, pointer, len(state), self._valid(seq_id))
-        return int(read) == len(state)
+        size = len(state)
+        read = self._library.llama_state_seq_set_data_ext(self.context, pointer, size, self._valid(seq_id), flags)
+        return size > 0 and int(read) == size
 
     def raise_abort(self) -> None:
         """See Backend."""
@@ -177,11 +224,13 @@ class LlamaBackend:
     def close(self) -> None:
         """See Backend; samplers must be closed before."""
         if self.context:
+            self._adapters.use(())
             self._library.llama_free(self.context)
             self.context = None
-        if self._model:
-            self._library.llama_model_free(self._model)
-            self._model = None
+        if self.model:
+            self._adapters.close()
+            self._library.llama_model_free(self.model)
+            self.model = None
             return_memory()
 
     def _valid(self, seq_id: int) -> int:

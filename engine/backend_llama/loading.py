@@ -15,7 +15,7 @@ from engine.backend_llama import library as native
 from engine.backend_llama.context import AbortFlag, LlamaBackend
 from engine.backend_llama.vocabulary import LlamaVocabulary
 from engine.errors import DecodeFailed, ModelFileMissing, ModelLoadError, NotAChatModel, OutOfMemory, UnsupportedModel
-from engine.messages import EngineDescription, ModelDescription
+from engine.messages import EngineDescription, MemoryKind, ModelDescription
 from engine.params import FlashAttention, ModelParams
 from engine.threads import default_threads
 
@@ -50,6 +50,7 @@ class _Made(NamedTuple):
     n_vocab: int
     has_chat_template: bool
     kv_bytes: int
+    memory: MemoryKind
 
 
 class LlamaLoader:
@@ -162,14 +163,9 @@ def _check_kind(library: Any, model: Any, path: str) -> None:
         raise NotAChatModel(f"{name} has no vocabulary.", "Choose a chat model.")
     if library.llama_model_has_encoder(model) or not library.llama_model_has_decoder(model):
         raise NotAChatModel(f"{name} does not generate text.", "Choose a chat model.")
-    if (
-        library.llama_model_is_recurrent(model)
-        or library.llama_model_is_hybrid(model)
-        or library.llama_model_is_diffusion(model)
-    ):
+    if library.llama_model_is_diffusion(model):
         raise UnsupportedModel(
-            f"{name} keeps its context in a memory that cannot be trimmed, which this version cannot run.",
-            "Choose a model with plain attention.",
+            f"{name} writes all of a text at once, which this version cannot run.", "Choose another model."
         )
 
 
@@ -189,7 +185,7 @@ def _new_backend(library: Any, model: Any, path: str, params: ModelParams) -> Ll
         backend = LlamaBackend(model, context, vocabulary=vocabulary, abort=abort, n_seq_max=params.n_seq_max)
         _probe(library, backend, context)
         has_template = vocabulary.chat_template is not None
-        made = _Made(model, context, len(vocabulary.pieces), has_template, kv_bytes)
+        made = _Made(model, context, len(vocabulary.pieces), has_template, kv_bytes, backend.kind)
         backend.description = _describe(made, path, params, notices)
     except Exception:
         library.llama_free(context)  # before its model, which the caller frees
@@ -227,6 +223,7 @@ def _describe(made: _Made, path: str, params: ModelParams, notices: tuple[str, .
         type_v=params.type_v,
         kv_bytes_per_token=made.kv_bytes,
         has_chat_template=made.has_chat_template,
+        memory=made.memory,
         load_s=0.0,  # set by the worker, which also prepares the chat template
         notices=notices,
     )
@@ -246,7 +243,7 @@ def _new_context(library: Any, model: Any, params: ModelParams, n_ctx: int, abor
     native_params.type_k = _CACHE_TYPES[params.type_k][0]
     native_params.type_v = _CACHE_TYPES[params.type_v][0]
     native_params.kv_unified = True
-    native_params.swa_full = True  # a sliding window that forgets could not be trimmed
+    native_params.swa_full = False  # layers that see a window keep a window; going back is done by checkpoints
     native_params.no_perf = True
     native_params.abort_callback = abort.callback
     native_params.abort_callback_data = abort.data
@@ -254,7 +251,7 @@ def _new_context(library: Any, model: Any, params: ModelParams, n_ctx: int, abor
 
 
 def _probe(library: Any, backend: LlamaBackend, context: Any) -> None:
-    """Compute two tokens and take one back: warms up, and tells whether the memory can be trimmed."""
+    """Compute two tokens and take one back: warms up, and tells what kind of memory the model has."""
     if not library.llama_get_memory(context):
         raise NotAChatModel("This model keeps no context, so it cannot chat.", "Choose a chat model.")
     token = backend.vocabulary.bos_id or 0
@@ -262,13 +259,16 @@ def _probe(library: Any, backend: LlamaBackend, context: Any) -> None:
         status = backend.decode([BatchPart(0, 0, (token,) * _PROBE_TOKENS, wants_logits=True)])
     except DecodeFailed as error:
         raise ModelLoadError("The model could not compute a first step.", error.hint, error.details) from error
-    done = status is DecodeStatus.DONE
-    can_trim = done and backend.seq_rm(0, 1)
-    if not backend.seq_rm(0, 0) or not can_trim:
-        raise UnsupportedModel(
-            "This model's memory cannot be trimmed, which this version cannot run.",
-            "Choose a model with plain attention.",
-        )
+    if status is not DecodeStatus.DONE:
+        raise ModelLoadError("The model could not compute a first step.", "Load it with a larger context.")
+    can_trim = backend.seq_rm(0, 1)
+    backend.seq_rm(0, 0)
+    if library.llama_model_is_hybrid(backend.model):
+        backend.kind = MemoryKind.HYBRID
+    elif not can_trim:
+        backend.kind = MemoryKind.RECURRENT
+    elif backend.n_swa > 0:
+        backend.kind = MemoryKind.WINDOW
 
 
 def _choose_ctx(n_ctx_train: int, n_ctx: int, kv_bytes: int) -> tuple[int, tuple[str, ...]]:

@@ -35,7 +35,7 @@ from tests.unit.engine.fake_engine import alone, make_prompt
 from tests.unit.engine.fuzz import check_fuzz, damaged
 from tests.unit.engine.message_values import COMMANDS, EVENTS, structs
 from tests.unit.engine.recorder import Recorder, chat, generate, load, pid_of
-from tests.unit.engine.schedules import ACTIONS, SHAPES, check_schedule
+from tests.unit.engine.schedules import ACTIONS, MEMORIES, SHAPES, check_schedule
 
 pytestmark = [pytest.mark.soak, pytest.mark.timeout(3600)]
 
@@ -49,9 +49,9 @@ _KNOWN: dict[tuple, Finished] = {}
 
 
 @settings(max_examples=NUM_SCHEDULES, **_QUIET)
-@given(actions=st.lists(ACTIONS, min_size=1, max_size=25), shape=SHAPES)
-def test_each_request_ends_once_with_the_text_of_a_lone_engine_when_schedules_are_random(actions, shape):
-    check_schedule(actions, shape, _KNOWN)
+@given(actions=st.lists(ACTIONS, min_size=1, max_size=25), shape=SHAPES, memory=MEMORIES)
+def test_each_request_ends_once_with_the_text_of_a_lone_engine_when_schedules_are_random(actions, shape, memory):
+    check_schedule(actions, shape, _KNOWN, memory)
 
 
 def test_slots_say_what_the_memory_holds_when_events_come_in_any_order():

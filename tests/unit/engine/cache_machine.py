@@ -7,7 +7,8 @@ from typing import Any, cast
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from engine.kv_cache import KVCache, Slot
+from engine.backend import AdapterKey
+from engine.kv_cache import KVCache, Slot, Snapshot
 
 # Text tokens that can split one text in several ways, and two control tokens whose bytes are also text.
 PIECES = [b"a", b"b", b"ab", b"ba", b"aba", b"ab", b"b"]
@@ -22,21 +23,49 @@ class Vocabulary:
 
 
 class Memory:
-    """The cells of a context: sequences of (cell, token), shared by copying."""
+    """What a context remembers: sequences of (cell, token), shared by copying; beside them, by kind, a state that every
+    token changes ("recurrent"), or where a window begins that forgets the tokens before it ("window").
 
-    def __init__(self, *, can_trim: bool = True, n_ctx: int = 10**9) -> None:
+    It fails the test when a token is put after tokens it has lost.
+    """
+
+    WINDOW, SLACK = 3, 2
+
+    def __init__(self, *, kind: str = "plain", n_ctx: int = 10**9) -> None:
         self.sequences: defaultdict[int, list[tuple[int, int]]] = defaultdict(list)
-        self.can_trim = can_trim
+        self.kind = kind
         self.can_restore = True
         self.n_ctx = n_ctx
         self.num_written = 0
+        self._state: defaultdict[int, list[int] | None] = defaultdict(list)  # tokens that the state stands for
+        self._first: defaultdict[int, int] = defaultdict(int)
+
+    @property
+    def shares_cells_only(self) -> bool:
+        return self.kind == "plain"
+
+    @property
+    def survives_abort(self) -> bool:
+        return self.kind != "recurrent"
 
     def put(self, seq_id: int, tokens: Sequence[int]) -> None:
         """Write tokens as a step does."""
+        if tokens:
+            assert self.kind != "recurrent" or self._state[seq_id] == self.held(seq_id), "the state is another one"
+            assert self.can_go_on(seq_id, len(self.sequences[seq_id])), "what the token looks at is gone"
         for token in tokens:
             self.sequences[seq_id].append((self.num_written, token))
             self.num_written += 1
+        self._state[seq_id] = self.held(seq_id)
+        if self.kind == "window":
+            self._first[seq_id] = max(self._first[seq_id], len(self.held(seq_id)) - self.WINDOW - self.SLACK)
         assert self.num_cells <= self.n_ctx
+
+    def break_off(self, seq_id: int, tokens: Sequence[int]) -> None:
+        """Write tokens as a step does that is broken off after them."""
+        self.put(seq_id, tokens)
+        if self.kind == "recurrent":
+            self._state[seq_id] = None
 
     def held(self, seq_id: int) -> list[int]:
         """Return a sequence's tokens."""
@@ -47,16 +76,37 @@ class Memory:
         """Distinct cells in use."""
         return len({cell for sequence in self.sequences.values() for cell, _ in sequence})
 
+    def can_go_on(self, seq_id: int, num_tokens: int) -> bool:
+        if self.kind == "recurrent":
+            return num_tokens == len(self.sequences[seq_id])
+        return self._first[seq_id] <= max(0, num_tokens - self.WINDOW)
+
+    def checkpoint(self, seq_id: int) -> bytes:
+        return b"" if self.kind == "plain" else bytes([1, *self.held(seq_id)])
+
+    def set_checkpoint(self, seq_id: int, state: bytes) -> bool:
+        tokens = list(state[1:])
+        assert self.held(seq_id)[: len(tokens)] == tokens, "a checkpoint of other tokens"
+        if not self.can_restore:
+            return False
+        self._state[seq_id] = tokens
+        self._first[seq_id] = max(0, len(tokens) - self.WINDOW)
+        return True
+
     def seq_rm(self, seq_id: int, start: int) -> bool:
-        if not self.can_trim and 0 < start < len(self.sequences[seq_id]):
+        held = self.held(seq_id)
+        if self.kind == "recurrent" and 0 < start < len(held) and self._state[seq_id] != held[:start]:
             return False
         del self.sequences[seq_id][start:]
+        if start == 0:
+            self._state[seq_id], self._first[seq_id] = [], 0
         return True
 
     def seq_cp(self, source: int, target: int, end: int) -> None:
         assert source != target
         assert not self.sequences[target], "a sequence is shared into an empty one only"
         self.sequences[target] = self.sequences[source][:end]
+        self._state[target], self._first[target] = self._state[source], self._first[source]
 
     def seq_len(self, seq_id: int) -> int:
         return len(self.sequences[seq_id])
@@ -72,9 +122,9 @@ class Memory:
         return True
 
 
-def make(*, n_seq_max: int = 2, n_ctx: int = 100, can_trim: bool = True) -> tuple[KVCache, Memory]:
-    memory = Memory(can_trim=can_trim, n_ctx=n_ctx)
-    return KVCache(memory, cast(Any, Vocabulary()), n_seq_max=n_seq_max, n_ctx=n_ctx), memory
+def make(*, n_seq_max: int = 2, n_ctx: int = 100, kind: str = "plain", **options: int) -> tuple[KVCache, Memory]:
+    memory = Memory(kind=kind, n_ctx=n_ctx)
+    return KVCache(memory, cast(Any, Vocabulary()), n_seq_max=n_seq_max, n_ctx=n_ctx, **options), memory
 
 
 def canonical(tokens: Sequence[int]) -> tuple:
@@ -90,7 +140,7 @@ def canonical(tokens: Sequence[int]) -> tuple:
 
 def fill(cache: KVCache, memory: Memory, owner: str, prompt: Sequence[int]) -> tuple[Slot, int]:
     """Acquire, and evaluate what is missing."""
-    slot, tokens, num_cached = cache.acquire(owner, prompt)
+    slot, tokens, num_cached, _ = cache.acquire(owner, prompt)
     assert canonical(tokens) == canonical(prompt)
     assert slot.tokens == tokens[:num_cached] == memory.held(slot.seq_id)
     assert num_cached < len(tokens), "one token is always left, for its logits"
@@ -99,19 +149,25 @@ def fill(cache: KVCache, memory: Memory, owner: str, prompt: Sequence[int]) -> t
     return slot, num_cached
 
 
+ADAPTERS: list[AdapterKey] = [(), (("x", 1.0),)]
 TOKENS = st.lists(st.integers(0, len(PIECES) - 1), max_size=9)
 
 
 class CacheMachine(RuleBasedStateMachine):
     """Requests come, are read in parts, decode, are broken off, pause, resume and go."""
 
-    @initialize(n_seq_max=st.integers(1, 4), can_trim=st.booleans())
-    def begin(self, n_seq_max: int, can_trim: bool) -> None:
-        self.can_trim = can_trim
-        self.cache, self.memory = make(n_seq_max=n_seq_max, n_ctx=10**6, can_trim=can_trim)
+    @initialize(
+        n_seq_max=st.integers(1, 4),
+        kind=st.sampled_from(["plain", "window", "recurrent"]),
+        max_checkpoint_bytes=st.sampled_from([8, 10**6]),
+    )
+    def begin(self, n_seq_max: int, kind: str, max_checkpoint_bytes: int) -> None:
+        self.cache, self.memory = make(
+            n_seq_max=n_seq_max, n_ctx=10**6, kind=kind, max_checkpoint_bytes=max_checkpoint_bytes
+        )
         self.slots: dict[int, Slot] = {}
         self.unread: dict[int, list[int]] = {}  # by sequence, of busy slots
-        self.snapshots: list[tuple[bytes, list[int]]] = []
+        self.snapshots: list[Snapshot] = []
         self.num_requests = 0
 
     @property
@@ -122,24 +178,35 @@ class CacheMachine(RuleBasedStateMachine):
         return self.busy[number % len(self.busy)]
 
     @precondition(lambda self: self.cache.has_idle_slot)
-    @rule(tokens=TOKENS, from_slot=st.integers(0, 3), length=st.integers(0, 12))
-    def acquire(self, tokens: list[int], from_slot: int, length: int) -> None:
+    @rule(
+        tokens=TOKENS,
+        from_slot=st.integers(0, 3),
+        length=st.integers(0, 12),
+        adapters=st.sampled_from([(), (("x", 1.0),)]),
+    )
+    def acquire(self, tokens: list[int], from_slot: int, length: int, adapters: AdapterKey) -> None:
         held = self.memory.held(from_slot)[:length]
         prompt = [*held, *tokens, A]
         others = {seq_id: self.memory.held(seq_id) for seq_id in self.unread}
         longest = max(
-            (self.cache.common(self.memory.held(seq_id), prompt)[1] for seq_id in list(self.memory.sequences)),
+            (
+                self.cache.common(slot.tokens, prompt)[1]
+                for slot in self.slots.values()
+                if slot.tokens and slot.adapters == adapters
+            ),
             default=0,
         )
         self.num_requests += 1
-        slot, full, num_cached = self.cache.acquire(f"r{self.num_requests}", prompt)
+        slot, full, num_cached, num_known = self.cache.acquire(f"r{self.num_requests}", prompt, adapters)
         self.slots[slot.seq_id] = slot
         assert slot.seq_id not in self.unread, "a busy slot was given away"
         assert slot.owner == f"r{self.num_requests}"
         assert canonical(full) == canonical(prompt)
         assert slot.tokens == full[:num_cached]
         assert num_cached < len(full)
-        if self.can_trim:
+        assert slot.adapters == adapters
+        assert num_known == longest
+        if self.memory.kind == "plain":
             assert len(full) - num_cached == len(prompt) - longest, "less was reused than there was"
         for seq_id, tokens_before in others.items():
             assert self.memory.held(seq_id) == tokens_before
@@ -155,10 +222,26 @@ class CacheMachine(RuleBasedStateMachine):
         if kept is None:
             self.memory.put(slot.seq_id, part)
             self.cache.append(slot, part)
+            if count % 2:
+                self.cache.checkpoint(slot, is_rolling=count == 5)
         else:  # broken off
-            self.memory.put(slot.seq_id, part[:kept])
-            assert self.cache.resync(slot, part) == len(part[:kept])
-            unread[:0] = part[kept:]
+            before = list(slot.tokens)
+            self.memory.break_off(slot.seq_id, part[:kept])
+            num_kept = self.cache.resync(slot, part)
+            if self.memory.survives_abort:
+                assert num_kept == len(part[:kept])
+            whole = before + part
+            unread[:0] = whole[len(slot.tokens) :]
+
+    @precondition(lambda self: self.unread)
+    @rule(number=st.integers(0, 3), count=st.integers(0, 12))
+    def trim(self, number: int, count: int) -> None:
+        slot = self.pick(number)
+        before = list(slot.tokens)
+        self.cache.trim(slot, count)
+        assert len(slot.tokens) <= max(count, 0) or slot.tokens == before
+        assert slot.tokens == before[: len(slot.tokens)]
+        self.unread[slot.seq_id][:0] = before[len(slot.tokens) :]
 
     @precondition(lambda self: self.unread)
     @rule(number=st.integers(0, 3), is_cleared=st.booleans())
@@ -173,7 +256,7 @@ class CacheMachine(RuleBasedStateMachine):
     @rule(number=st.integers(0, 3))
     def pause(self, number: int) -> None:
         slot = self.pick(number)
-        self.snapshots.append((self.cache.snapshot(slot), list(slot.tokens)))
+        self.snapshots.append(self.cache.snapshot(slot))
         self.cache.clear(slot)
         self.cache.release(slot)
         del self.unread[slot.seq_id]
@@ -181,13 +264,14 @@ class CacheMachine(RuleBasedStateMachine):
     @precondition(lambda self: self.snapshots and self.cache.has_idle_slot)
     @rule(can_restore=st.booleans())
     def resume(self, can_restore: bool) -> None:
-        state, tokens = self.snapshots.pop()
+        snapshot = self.snapshots.pop()
+        tokens = snapshot.tokens
         slot = self.cache.take_empty("resumed")
         assert slot.seq_id not in self.unread
         assert slot.tokens == []
         self.slots[slot.seq_id] = slot
         self.memory.can_restore = can_restore
-        is_restored = self.cache.restore(slot, state, tokens)
+        is_restored = self.cache.restore(slot, snapshot)
         self.memory.can_restore = True
         assert is_restored == (can_restore and bool(tokens))
         assert slot.tokens == (tokens if is_restored else [])

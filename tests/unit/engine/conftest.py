@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from engine.chat_template import TemplateRenderer
+from engine.template_renderer import TemplateRenderer
 from tests.unit.engine.recorder import Recorder
 
 

@@ -6,7 +6,7 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from engine.messages import Delta, Event, Failed, Finished, FinishReason
+from engine.messages import Adapter, Delta, Event, Failed, Finished, FinishReason
 from engine.sequence import Prompt
 from tests.unit.engine.fake_engine import alone, failed, finished, make_engine, make_prompt, run
 
@@ -36,11 +36,15 @@ ACTIONS = st.one_of(
 SHAPES = st.fixed_dictionaries(
     {"n_ctx": st.sampled_from([96, 160, 4096]), "n_seq_max": st.integers(1, 4), "n_ubatch": st.sampled_from([4, 512])}
 )
+MEMORIES = st.sampled_from(["", "can_trim=0", "window=8"])
+_ADAPTERS = ((), (Adapter(path="a"),), (Adapter(path="a", scale=0.5), Adapter(path="b")))
 
 
-def check_schedule(actions: Sequence[tuple], shape: dict[str, int], known: dict[tuple, Finished]) -> None:
-    """Play a schedule and compare every whole reply with that of a lone engine."""
-    engine = make_engine("n_words=6", **shape)
+def check_schedule(
+    actions: Sequence[tuple], shape: dict[str, int], known: dict[tuple, Finished], memory: str = ""
+) -> None:
+    """Play a schedule and compare every whole reply with that of a lone engine of plain memory."""
+    engine = make_engine(f"n_words=6,{memory}", **shape)
     events: list[Event] = []
     prompts: list[Prompt] = []
     for action in actions:
@@ -56,6 +60,9 @@ def check_schedule(actions: Sequence[tuple], shape: dict[str, int], known: dict[
                     stop=stop,
                     chat_id=f"{number}",
                 )
+                system, settled = min(20, len(prompt.tokens)), len(prompt.tokens) * (number % 2) // 2
+                prompt = prompt._replace(num_system_tokens=system, num_settled_tokens=settled)
+                prompt = prompt._replace(adapters=_ADAPTERS[number % 3])
                 prompts.append(prompt)
                 events += engine.add(prompt)
             case ("abort", number):
@@ -70,7 +77,7 @@ def check_schedule(actions: Sequence[tuple], shape: dict[str, int], known: dict[
             assert failed(events)[prompt.request_id].error.error == "ContextOverflow"
             assert len(prompt.tokens) > shape["n_ctx"]
             continue
-        key = (tuple(prompt.tokens), prompt.sampling.max_tokens, prompt.sampling.stop, shape["n_ctx"])
+        key = (tuple(prompt.tokens), prompt.adapters, prompt.sampling.max_tokens, prompt.sampling.stop, shape["n_ctx"])
         if key not in known:
             known[key] = alone(prompt, "n_words=6", n_ctx=shape["n_ctx"])
         got, expected = finished(events)[prompt.request_id], known[key]

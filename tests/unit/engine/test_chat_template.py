@@ -14,9 +14,10 @@ from typing import Any
 import psutil
 import pytest
 
-from engine.chat_template import ChatTemplate, TemplateRenderer
+from engine.chat_template import ChatTemplate
 from engine.errors import ChatTemplateError
 from engine.messages import ChatMessage, Role
+from engine.template_renderer import TemplateRenderer
 from tests.unit.engine.stub_vocabulary import CHATML, StubVocabulary
 
 GOOD = "{{ messages | length }} messages"
@@ -117,12 +118,12 @@ def test_next_chat_is_rendered_when_the_child_was_killed_or_hangs(number: str, o
 def test_child_ends_when_its_parent_is_killed_while_a_template_runs_on():
     program = f"""
 import multiprocessing
-import engine.chat_template as module
+import engine.template_renderer as module
 if __name__ == "__main__":
     renderer = module.TemplateRenderer()
     renderer.render("x", {{}})
     print(multiprocessing.active_children()[0].pid, flush=True)
-    module._RENDER_LIMIT_S = 60  # it must still be at it when this process is killed
+    module.RENDER_LIMIT_S = 60  # it must still be at it when this process is killed
     renderer.render({ENDLESS!r}, {{}})
 """
     command, root = [sys.executable, "-c", program], Path(__file__).parents[3]

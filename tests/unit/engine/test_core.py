@@ -32,7 +32,7 @@ from tests.unit.engine.fake_engine import (
     states,
     tokens_of,
 )
-from tests.unit.engine.schedules import ACTIONS, SHAPES, check_schedule
+from tests.unit.engine.schedules import ACTIONS, MEMORIES, SHAPES, check_schedule
 
 TURNS = ["hello", "what does the cache hold", "tell me about weights and tokens", "once again, without any network"]
 
@@ -676,10 +676,10 @@ def test_every_request_fails_once_when_the_model_goes():
 KNOWN: dict[tuple, Finished] = {}
 
 
-@settings(max_examples=60, deadline=None, derandomize=True)
-@given(actions=st.lists(ACTIONS, min_size=1, max_size=14), shape=SHAPES)
-def test_each_request_ends_once_with_the_text_of_a_lone_engine_when_schedules_are_random(actions, shape):
-    check_schedule(actions, shape, KNOWN)
+@settings(max_examples=120, deadline=None, derandomize=True)
+@given(actions=st.lists(ACTIONS, min_size=1, max_size=14), shape=SHAPES, memory=MEMORIES)
+def test_each_request_ends_once_with_the_text_of_a_lone_engine_when_schedules_are_random(actions, shape, memory):
+    check_schedule(actions, shape, KNOWN, memory)
 
 
 def test_deltas_join_to_the_text_and_count_tokens_when_a_reply_streams():

@@ -3,6 +3,7 @@
 import pytest
 from hypothesis import given, settings
 
+from engine.kv_cache import Snapshot
 from tests.unit.engine.cache_machine import (
     AB,
     ABA,
@@ -154,7 +155,7 @@ def test_nothing_is_reused_when_text_spells_a_control_token(held: list[int], pro
 
 
 def test_everything_is_read_again_when_the_memory_cannot_drop_a_tail():
-    cache, memory = make(n_seq_max=1, can_trim=False)
+    cache, memory = make(n_seq_max=1, kind="recurrent")
     slot, _ = fill(cache, memory, "one", [A, B, A, B])
     cache.release(slot)
     slot, num_cached = fill(cache, memory, "two", [A, B, CONTROL, A])
@@ -166,11 +167,11 @@ def test_everything_is_read_again_when_the_memory_cannot_drop_a_tail():
 def test_snapshot_comes_back_in_another_slot_when_it_is_restored():
     cache, memory = make()
     slot, _ = fill(cache, memory, "one", [A, B, CONTROL])
-    state, tokens = cache.snapshot(slot), list(slot.tokens)
+    snapshot = cache.snapshot(slot)
     cache.clear(slot)
     other = cache.take_empty("two")
     assert other is not slot
-    assert cache.restore(other, state, tokens)
+    assert cache.restore(other, snapshot)
     assert other.tokens == memory.held(other.seq_id) == [A, B, CONTROL]
     assert cache.num_used_cells == 3
 
@@ -180,7 +181,7 @@ def test_slot_is_empty_when_a_snapshot_cannot_be_restored(is_empty: bool):
     cache, memory = make()
     slot = cache.take_empty("one")
     memory.can_restore = False
-    assert not cache.restore(slot, b"" if is_empty else bytes([A, B]), [A, B])
+    assert not cache.restore(slot, Snapshot(b"" if is_empty else bytes([A, B]), [A, B], (), []))
     assert slot.tokens == memory.held(slot.seq_id) == []
     assert cache.num_used_cells == 0
 
@@ -199,7 +200,7 @@ def test_slot_is_emptied_when_the_memory_lost_more_than_the_step():
     cache, memory = make()
     slot, _ = fill(cache, memory, "one", [A, B, A])
     memory.seq_rm(slot.seq_id, 1)
-    assert cache.resync(slot, [B]) == 0
+    assert cache.resync(slot, [B]) == -3
     assert slot.tokens == memory.held(slot.seq_id) == []
     assert cache.num_used_cells == 0
 

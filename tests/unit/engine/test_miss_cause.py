@@ -38,8 +38,22 @@ def _ledger() -> ChatLedger:
 def test_cause_is_the_first_thing_that_went_wrong_when_a_chat_asks_again(prompt, num_cached, expected):
     ledger = _ledger()
     ledger.note("chat", HELD)
-    cause = ledger.cause("chat", prompt, num_cached=num_cached, num_system_tokens=len(SYSTEM))
+    cause = ledger.cause("chat", prompt, num_cached=num_cached, num_known=num_cached, num_system_tokens=len(SYSTEM))
     assert cause is expected
+
+
+def test_model_is_the_cause_when_its_memory_could_not_go_back_to_what_was_there():
+    ledger = _ledger()
+    ledger.note("chat", HELD)
+    cause = ledger.cause("chat", [*HELD, *QUESTION], num_cached=0, num_known=len(HELD), num_system_tokens=0)
+    assert cause is CacheMissCause.UNSUPPORTED_BY_MODEL
+
+
+def test_adapters_are_the_cause_when_the_chat_asks_with_others():
+    ledger = _ledger()
+    ledger.note("chat", HELD, (("a", 1.0),))
+    cause = ledger.cause("chat", [*HELD, *QUESTION], num_cached=0, num_known=0, num_system_tokens=0)
+    assert cause is CacheMissCause.ADAPTER_CHANGED
 
 
 @pytest.mark.parametrize("chat_id", ["new", None])
@@ -47,13 +61,13 @@ def test_cause_is_the_first_thing_that_went_wrong_when_a_chat_asks_again(prompt,
 def test_first_use_is_told_only_when_nothing_was_reused(chat_id: str | None, num_cached: int, expected):
     ledger = _ledger()
     ledger.note("other", HELD)
-    assert ledger.cause(chat_id, HELD, num_cached=num_cached, num_system_tokens=0) is expected
+    assert ledger.cause(chat_id, HELD, num_cached=num_cached, num_known=num_cached, num_system_tokens=0) is expected
 
 
 def test_request_without_a_chat_is_not_remembered_when_noted():
     ledger = _ledger()
     ledger.note(None, HELD)
-    assert ledger.cause(None, HELD, num_cached=0, num_system_tokens=0) is CacheMissCause.FIRST_USE
+    assert ledger.cause(None, HELD, num_cached=0, num_known=0, num_system_tokens=0) is CacheMissCause.FIRST_USE
 
 
 def test_oldest_chat_is_forgotten_when_there_are_very_many():
@@ -64,7 +78,7 @@ def test_oldest_chat_is_forgotten_when_there_are_very_many():
         ledger.note(f"{number}", HELD)
 
     def cause(chat_id: str) -> CacheMissCause | None:
-        return ledger.cause(chat_id, [*HELD, 5], num_cached=0, num_system_tokens=0)
+        return ledger.cause(chat_id, [*HELD, 5], num_cached=0, num_known=0, num_system_tokens=0)
 
     assert cause("0") is CacheMissCause.FIRST_USE
     assert cause("1999") is CacheMissCause.EVICTED

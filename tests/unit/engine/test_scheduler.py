@@ -116,7 +116,7 @@ def test_tokens_of_a_reply_are_read_again_with_its_prompt_when_its_cache_is_gone
 
 def _admissible(scheduler: Scheduler, *, has_idle_slot: bool = True, num_cells: int = 0) -> str | None:
     found = scheduler.next_admissible(
-        has_idle_slot=has_idle_slot, num_cells_with=lambda tokens: num_cells + len(tokens)
+        has_idle_slot=has_idle_slot, num_cells_with=lambda tokens, adapters: num_cells + len(tokens)
     )
     return found.request_id if found else None
 
