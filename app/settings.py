@@ -60,6 +60,8 @@ class SettingInfo:
         """
         if issubclass(self.type, enum.Enum):
             return self.type(value)
+        if self.type is dict and not all(isinstance(item, str) for item in getattr(value, "values", list)()):
+            raise ValueError(f"{self.name} holds something that is no text")
         if not isinstance(value, self.type) or (isinstance(value, bool) and self.type is not bool):
             raise ValueError(f"{self.name} is no {self.type.__name__}")
         return value
@@ -81,6 +83,10 @@ class Settings:
         Theme,
         SettingInfo(type=Theme, label="Theme", help="Light, dark, or as the rest of the desktop is."),
     ] = Theme.SYSTEM
+    chat_formats: Annotated[
+        Mapping[str, str],
+        SettingInfo(type=dict, label="Chat formats", help="The chat format chosen for a model, by model."),
+    ] = dataclasses.field(default_factory=dict)
     unknown: Mapping[str, Any] = dataclasses.field(default_factory=dict, repr=False)
 
 
@@ -91,7 +97,9 @@ def setting_infos() -> dict[str, SettingInfo]:
     infos: dict[str, SettingInfo] = {}
     for field in dataclasses.fields(Settings):
         for declared in getattr(hints[field.name], "__metadata__", ()):
-            infos[field.name] = dataclasses.replace(declared, name=field.name, default=field.default)
+            factory = field.default_factory
+            default = field.default if factory is dataclasses.MISSING else factory()
+            infos[field.name] = dataclasses.replace(declared, name=field.name, default=default)
     return infos
 
 

@@ -1,5 +1,6 @@
 """Fireside's engine, client half: messages, settings, measures and the client; loads neither llama_cpp nor numpy."""
 
+from engine.chat_rows import chat_of_rows
 from engine.client import EngineClient, InprocClient, OnEvent
 from engine.errors import (
     AdapterMismatch,
@@ -26,6 +27,8 @@ from engine.errors import EngineDied as EngineDiedError
 from engine.messages import (
     Abort,
     Adapter,
+    CacheTypeRow,
+    CacheTypesMeasured,
     CancelLoad,
     ChatMessage,
     Command,
@@ -47,6 +50,7 @@ from engine.messages import (
     LoadModel,
     LoadProgress,
     LogLine,
+    MeasureCacheTypes,
     MemoryKind,
     ModelDescription,
     ModelLoaded,
@@ -70,13 +74,16 @@ from engine.params import (
     CACHE_TYPES,
     SAMPLER_NAMES,
     FlashAttention,
+    LoadMode,
     ModelParams,
     ParamInfo,
+    RopeScaling,
     SamplingParams,
+    SplitMode,
     param_infos,
 )
 from engine.process import ProcessClient
-from engine.text import clean_text
+from engine.text import clean_text, text_of_content
 
 __all__ = [
     "CACHE_TYPES",
@@ -87,6 +94,8 @@ __all__ = [
     "CacheMissCause",
     "CacheReport",
     "CacheSource",
+    "CacheTypeRow",
+    "CacheTypesMeasured",
     "CancelLoad",
     "ChatMessage",
     "ChatTemplateError",
@@ -119,9 +128,11 @@ __all__ = [
     "InternalError",
     "InvalidParams",
     "LoadCancelled",
+    "LoadMode",
     "LoadModel",
     "LoadProgress",
     "LogLine",
+    "MeasureCacheTypes",
     "MemoryKind",
     "ModelDescription",
     "ModelFileMissing",
@@ -145,14 +156,18 @@ __all__ = [
     "RequestMetrics",
     "RequestState",
     "Role",
+    "RopeScaling",
     "SamplingParams",
     "Shutdown",
+    "SplitMode",
     "StateChanged",
     "ToolCall",
     "TurnsDropped",
     "UnloadModel",
     "UnsupportedModel",
+    "chat_of_rows",
     "clean_text",
     "error_from_info",
     "param_infos",
+    "text_of_content",
 ]

@@ -4,7 +4,7 @@ import enum
 from collections.abc import Callable, Sequence
 from typing import NamedTuple, Protocol
 
-from engine.messages import Adapter, EngineDescription, ModelDescription
+from engine.messages import Adapter, CacheTypeRow, EngineDescription, ModelDescription
 from engine.params import ModelParams, SamplingParams
 
 OnProgress = Callable[[float], bool]
@@ -154,6 +154,14 @@ class Backend(SequenceMemory, Protocol):
         """The model's tokens."""
 
     @property
+    def max_step_tokens(self) -> int:
+        """Most tokens in a step, at least one for each sequence."""
+
+    @property
+    def mixes_parts(self) -> bool:
+        """Whether the parts of one step may have different lengths."""
+
+    @property
     def description(self) -> ModelDescription:
         """What was found out when it was loaded."""
 
@@ -184,10 +192,15 @@ class Backend(SequenceMemory, Protocol):
 
         Raises:
             AdapterMismatch: one cannot be read, is no adapter, or belongs to another model.
+            InvalidParams: a scale is out of range, or there are too many.
         """
 
     def use_adapters(self, key: AdapterKey) -> None:
-        """Compute all steps from now on with these; cheap when nothing changes."""
+        """Compute all steps from now on with these; cheap when nothing changes.
+
+        Raises:
+            AdapterMismatch: one had to be loaded again, and its file is another one now.
+        """
 
     def raise_abort(self) -> None:
         """Make the running step, or the next one if none runs, end with ABORTED; safe from any thread."""
@@ -202,11 +215,22 @@ class Backend(SequenceMemory, Protocol):
 class Loader(Protocol):
     """Makes backends; one load at a time."""
 
-    def load(self, path: str, params: ModelParams, on_progress: OnProgress) -> Backend | None:
+    def load(
+        self, path: str, params: ModelParams, on_progress: OnProgress, *, is_known: bool = False
+    ) -> Backend | None:
         """Load a model; None when `on_progress` gave it up.
+
+        Args:
+            is_known: whether the file was loaded before, with these settings.
 
         Raises:
             ModelLoadError: with the reason.
+        """
+
+    def measure_cache_types(self, backend: Backend) -> tuple[CacheTypeRow, ...]:
+        """Return size and speed of pairs of cache types with the backend that was loaded last.
+
+        Ends early, with rows left unmeasured, when the backend's abort is raised.
         """
 
     def describe(self) -> EngineDescription:

@@ -13,9 +13,9 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
 
-from engine.backend import AdapterKey, BatchPart, DecodeStatus, OnProgress
+from engine.backend import AdapterKey, Backend, BatchPart, DecodeStatus, OnProgress
 from engine.errors import AdapterMismatch, DecodeFailed, ModelFileMissing
-from engine.messages import Adapter, EngineDescription, MemoryKind, ModelDescription
+from engine.messages import Adapter, CacheTypeRow, EngineDescription, MemoryKind, ModelDescription
 from engine.params import ModelParams, SamplingParams
 
 _WORDS = """
@@ -198,7 +198,8 @@ class FakeBackend:
         word = _WORDS[int.from_bytes(digest.digest()[:4], "big") % len(_WORDS)].encode() + b" "
         if num_words >= self._settings.n_words:
             return _END
-        return word[len(reply) - word_start]
+        written = len(reply) - word_start  # more than the word where the reply was made to go on with something else
+        return word[min(written, len(word) - 1)]
 
     def new_sampler(
         self, params: SamplingParams, seed: int, prompt: Sequence[int], *, reply: str = "", is_thinking: bool = False
@@ -216,6 +217,16 @@ class FakeBackend:
     def use_adapters(self, key: AdapterKey) -> None:
         """See Backend; a cell holds what it was computed with."""
         self._adapter_number = 1 + zlib.crc32(repr(key).encode()) % 100_000 if key else 0
+
+    @property
+    def max_step_tokens(self) -> int:
+        """See Backend."""
+        return self.description.n_batch
+
+    @property
+    def mixes_parts(self) -> bool:
+        """See Backend."""
+        return True
 
     @property
     def shares_cells_only(self) -> bool:
@@ -326,7 +337,9 @@ def _memory_kind(settings: _Settings) -> MemoryKind:
 class FakeLoader:
     """See Loader."""
 
-    def load(self, path: str, params: ModelParams, on_progress: OnProgress) -> FakeBackend | None:
+    def load(
+        self, path: str, params: ModelParams, on_progress: OnProgress, *, is_known: bool = False
+    ) -> FakeBackend | None:
         """See Loader; a path that begins with `missing` is not there."""
         if path.startswith("missing"):
             raise ModelFileMissing(f"There is no file {path}.", "Choose another file.")
@@ -337,6 +350,21 @@ class FakeLoader:
                 return None
             time.sleep(settings.load_s / num_steps)
         return FakeBackend(path, params, settings) if on_progress(1.0) else None
+
+    def measure_cache_types(self, backend: Backend) -> tuple[CacheTypeRow, ...]:
+        """See Loader."""
+        description = backend.description
+        size = description.kv_bytes_per_token
+        return (
+            CacheTypeRow(
+                type_k=description.type_k,
+                type_v=description.type_v,
+                bytes_per_token=size,
+                total_bytes=size * description.n_ctx,
+                prefill_rate=1000.0,
+                decode_rate=100.0,
+            ),
+        )
 
     def describe(self) -> EngineDescription:
         """See Loader."""

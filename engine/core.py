@@ -9,7 +9,7 @@ from engine.backend import Backend, DecodeStatus
 from engine.errors import DecodeFailed, EngineError, RequestError, overflow_error
 from engine.kv_cache import KVCache
 from engine.messages import Event, Failed, FinishReason, RequestState, StateChanged
-from engine.metrics import CacheReport, CacheSource
+from engine.metrics import CacheMissCause, CacheReport, CacheSource
 from engine.miss_cause import ChatLedger
 from engine.scheduler import PlannedPart, Scheduler
 from engine.sequence import Prompt, Sequence
@@ -31,7 +31,12 @@ class Engine:
         self._peak_memory = peak_memory
         self._n_ctx = description.n_ctx
         self._cache = KVCache(backend, backend.vocabulary, n_seq_max=description.n_seq_max, n_ctx=self._n_ctx)
-        self._scheduler = Scheduler(n_batch=description.n_batch, n_ubatch=description.n_ubatch, n_ctx=self._n_ctx)
+        self._scheduler = Scheduler(
+            n_batch=backend.max_step_tokens,
+            n_ubatch=description.n_ubatch,
+            n_ctx=self._n_ctx,
+            mixes_parts=backend.mixes_parts,
+        )
         self._ledger = ChatLedger(self._cache.common)
         self._is_admission_due = False
         self._events: list[Event] = []
@@ -86,6 +91,7 @@ class Engine:
         if planned and self._enter_step(planned):
             began = time.perf_counter()
             try:
+                self.backend.use_adapters(planned[0].sequence.adapters)
                 status = self.backend.decode([part for _, part in planned])
             except EngineError as error:
                 self._fail_all(planned, error)
@@ -154,6 +160,8 @@ class Engine:
                 num_system_tokens=prompt.num_system_tokens,
                 adapters=sequence.adapters,
             )
+            if cause is CacheMissCause.EDITED and prompt.dropped is not None:
+                cause = CacheMissCause.TRIMMED
             source = CacheSource.SLOT if num_cached else CacheSource.NONE
             sequence.cache = CacheReport(num_cached_tokens=num_cached, source=source, miss_cause=cause)
         if not self.backend.shares_cells_only:
@@ -162,7 +170,7 @@ class Engine:
             sequence.sampler = self.backend.new_sampler(
                 prompt.sampling, prompt.seed, tokens, reply=prompt.reply, is_thinking=sequence.is_thinking
             )
-            self._force(sequence)
+            sequence.keep_to_budget()
         self._set_state(sequence, RequestState.PREFILL)
         self._events.append(sequence.progress())
 
@@ -214,7 +222,6 @@ class Engine:
                 return False
             self.backend.clear_abort()
             self._in_step = planned
-        self.backend.use_adapters(planned[0].sequence.adapters)
         for sequence, _ in planned:
             if sequence.state is RequestState.PREFILL:
                 sequence.begin_prefill()
@@ -257,7 +264,7 @@ class Engine:
         was_thinking = sequence.is_thinking
         sequence.accept(token, is_end=is_end)
         if was_thinking:
-            self._force(sequence)
+            sequence.keep_to_budget()
             if not sequence.is_thinking:
                 sequence.sampler.end_thinking()
         if sequence.state is not RequestState.DECODE:
@@ -269,11 +276,6 @@ class Engine:
             self._finish(sequence, FinishReason.LENGTH)
         elif (delta := sequence.next_delta()) is not None:
             self._events.append(delta)
-
-    def _force(self, sequence: Sequence) -> None:
-        """Let the reply go on with tokens that nobody chose: the end of thinking whose budget is used up."""
-        for token in sequence.forced_tokens():
-            sequence.accept(token, is_end=False)
 
     def _relieve(self, planned: list[PlannedPart]) -> None:
         """Make room after the memory refused a step that should have fitted."""
@@ -290,6 +292,8 @@ class Engine:
             if sequence.slot is not None:
                 self._cache.clear(sequence.slot)
             self._fail(sequence, error)
+        if not self.backend.survives_abort:
+            self._cache.distrust()
 
     # --- ends ---
 

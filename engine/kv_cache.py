@@ -221,13 +221,18 @@ class KVCache:
         before = len(slot.tokens)
         kept = self._memory.seq_len(slot.seq_id) - before
         if not self._memory.survives_abort:
-            newest = slot.checkpoints[-1] if slot.checkpoints else None
-            self._rewind(slot, newest.num_tokens if newest else 0, newest)
+            self._go_back(slot)
         elif kept < 0:
             self.clear(slot)
         else:
             self.append(slot, attempted[:kept])
         return len(slot.tokens) - before
+
+    def distrust(self) -> None:
+        """Send every slot back to its newest checkpoint, after a step that may have mixed up their states."""
+        for slot in self._slots:
+            if slot.tokens:
+                self._go_back(slot)
 
     def evict_idle(self) -> bool:
         """Empty the idle slot that was used longest ago; False when no idle slot holds anything."""
@@ -288,6 +293,10 @@ class KVCache:
             num_tokens = 0
             self._memory.seq_rm(slot.seq_id, 0)
         self._forget(slot, num_tokens)
+
+    def _go_back(self, slot: Slot) -> None:
+        newest = slot.checkpoints[-1] if slot.checkpoints else None
+        self._rewind(slot, newest.num_tokens if newest else 0, newest)
 
     def _share(self, source: Slot, target: Slot, num_tokens: int, checkpoint: Checkpoint | None) -> None:
         """Let an empty slot hold the beginning of another: its cells are shared, a checkpoint's state is copied."""

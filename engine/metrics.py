@@ -59,6 +59,8 @@ class RequestMetrics(msgspec.Struct, frozen=True, kw_only=True):
         acceptance_rate: accepted / drafted tokens.
         peak_memory_bytes: high-water resident memory of the worker since load.
         seed: the seed that was used; pin it to repeat the reply.
+        num_thinking_tokens: generated tokens that were thinking, tags included.
+        thinking_s: first token until thinking ended; None where there was none.
     """
 
     num_prompt_tokens: int
@@ -77,6 +79,8 @@ class RequestMetrics(msgspec.Struct, frozen=True, kw_only=True):
     joules_per_token: float | None = None
     cost_per_million_tokens: float | None = None
     seed: int | None = None
+    num_thinking_tokens: int = 0
+    thinking_s: float | None = None
 
     @property
     def prefill_rate(self) -> float | None:

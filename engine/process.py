@@ -21,6 +21,7 @@ from engine.errors import EngineDied as EngineDiedError
 from engine.errors import EngineError, EngineStartFailed, EngineUnavailable, InvalidParams, ProtocolMismatch
 from engine.messages import (
     PROTOCOL_VERSION,
+    CacheTypesMeasured,
     Command,
     Counted,
     CountTokens,
@@ -35,6 +36,7 @@ from engine.messages import (
     LoadCancelled,
     LoadModel,
     LogLine,
+    MeasureCacheTypes,
     MessageError,
     ModelLoaded,
     Rendered,
@@ -46,8 +48,8 @@ from engine.messages import (
 )
 
 _LOG = logging.getLogger(__name__)
-_ASKING = (LoadModel, Generate, CountTokens, RenderPrompt, DescribeEngine)
-_FINAL = (ModelLoaded, LoadCancelled, Finished, Failed, Counted, Rendered, EngineDescribed)
+_ASKING = (LoadModel, Generate, CountTokens, RenderPrompt, DescribeEngine, MeasureCacheTypes)
+_FINAL = (ModelLoaded, LoadCancelled, Finished, Failed, Counted, Rendered, EngineDescribed, CacheTypesMeasured)
 _LOG_TAIL_LINES = 40
 _EXIT_WAIT_S = 2.0
 

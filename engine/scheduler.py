@@ -30,13 +30,16 @@ class Scheduler:
         n_batch: most tokens in a step, at least one for each slot.
         n_ubatch: most prompt tokens in a step; whole ones survive an abort.
         n_ctx: cells in the pool.
+        mixes_parts: whether replies and a prompt may share a step; else they take turns.
     """
 
-    def __init__(self, *, n_batch: int, n_ubatch: int, n_ctx: int) -> None:
+    def __init__(self, *, n_batch: int, n_ubatch: int, n_ctx: int, mixes_parts: bool = True) -> None:
         self._n_batch = n_batch
         self._n_ubatch = n_ubatch
         self._n_ctx = n_ctx
         self._prefill_s_per_token: float | None = None
+        self._mixes_parts = mixes_parts
+        self._is_prompt_next = False
         self._turn: AdapterKey = ()
         self._turn_spent_s = 0.0
         self.waiting: deque[Sequence] = deque()
@@ -75,6 +78,12 @@ class Scheduler:
         if not reading:
             return planned
         budget = self._chunk_tokens() if planned else self._n_ubatch
+        if not self._mixes_parts:
+            reading = reading[:1]
+            self._is_prompt_next = not self._is_prompt_next
+            if planned and not self._is_prompt_next:
+                return planned
+            planned = []
         budget = min(budget, self._n_batch - len(planned))
         for sequence in reading:
             if budget <= 0:

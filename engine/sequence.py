@@ -4,12 +4,12 @@ import time
 from typing import NamedTuple
 
 from engine.backend import AdapterKey, Sampler, Vocabulary
-from engine.detokenizer import Detokenizer
 from engine.kv_cache import Slot, Snapshot
 from engine.messages import Adapter, Delta, Finished, FinishReason, PrefillProgress, RequestState, TurnsDropped
 from engine.metrics import CacheReport, CacheSource, RequestMetrics
 from engine.params import SamplingParams
-from engine.stopping import StopMatcher
+from engine.reasoning import ThinkingStart
+from engine.reply_text import ReplyText
 
 # One Delta a request in this time: a message per token costs 4 % of decode on a small model, joined ones under 2 %.
 _DELTA_INTERVAL_S = 0.033
@@ -25,6 +25,7 @@ class Prompt(NamedTuple):
         reply: the half answer that is to be continued.
         adapters: in effect for this request.
         dropped: what was left out of the chat.
+        thinking: how the reply marks thinking, None where it does not.
     """
 
     request_id: str
@@ -38,6 +39,7 @@ class Prompt(NamedTuple):
     reply: str = ""
     adapters: tuple[Adapter, ...] = ()
     dropped: TurnsDropped | None = None
+    thinking: ThinkingStart | None = None
 
 
 class Sequence:
@@ -60,10 +62,7 @@ class Sequence:
         self.snapshot: Snapshot | None = None
         self._checkpoints_due: list[int] = []  # token counts, rising
         self.cache = CacheReport(num_cached_tokens=0, source=CacheSource.NONE, miss_cause=None)
-        self._detokenizer = Detokenizer(vocabulary.pieces, vocabulary.control_ids)
-        self._stop = StopMatcher(prompt.sampling.stop)
-        self._shown: list[str] = []
-        self._unsent = ""
+        self._text = ReplyText(vocabulary, prompt.sampling, prompt.thinking)
         self._sent_at = 0.0
         self._prefill_began_at: float | None = None
         self._first_token_at: float | None = None
@@ -77,7 +76,7 @@ class Sequence:
     @property
     def stop_string(self) -> str | None:
         """The stop string that was met."""
-        return self._stop.matched
+        return self._text.stop_string
 
     def unread_tokens(self) -> list[int]:
         """Return the tokens that are still to be evaluated before the next one can be sampled."""
@@ -116,11 +115,13 @@ class Sequence:
     @property
     def is_thinking(self) -> bool:
         """Whether the model thinks, and has not begun its answer."""
-        return False
+        return self._text.is_thinking
 
-    def forced_tokens(self) -> list[int]:
-        """Return the tokens that end thinking, once, when its budget is used up."""
-        return []
+    def keep_to_budget(self) -> None:
+        """End thinking, once, when its budget is used up: the reply goes on with tokens that nobody chose."""
+        for token in self._text.forced_tokens():
+            self.generated.append(token)
+            self._text.push(token)
 
     def begin_prefill(self) -> None:
         """Note the start of the first prefill step."""
@@ -136,31 +137,29 @@ class Sequence:
             return
         self._last_token_at = now
         self.generated.append(token)
-        self._show(self._stop.push(self._detokenizer.push(token)))
+        self._text.push(token)
 
     def next_delta(self) -> Delta | None:
         """Return the text that is due now, None when there is none or the last Delta was moments ago."""
-        if not self._unsent or self._last_token_at - self._sent_at < _DELTA_INTERVAL_S:
+        if not self._text.has_unsent or self._last_token_at - self._sent_at < _DELTA_INTERVAL_S:
             return None
         return self._delta()
 
     def last_delta(self) -> Delta | None:
         """Return the text that was not sent yet, whatever the time; None when there is none."""
-        return self._delta() if self._unsent else None
+        return self._delta() if self._text.has_unsent else None
 
     def finish(self, reason: FinishReason, peak_memory_bytes: int | None) -> list[Delta | Finished]:
         """Return the last Delta, if text is left, and Finished."""
-        if self._stop.matched is None:
-            self._show(self._stop.push(self._detokenizer.flush()))
-        if self._stop.matched is None:
-            self._show(self._stop.flush())
+        self._text.finish()
         finished = Finished(
             request_id=self.request_id,
-            text="".join(self._shown),
+            text=self._text.answer,
             token_ids=tuple(self.generated),
-            finish_reason=FinishReason.STOP if self._stop.matched is not None else reason,
+            finish_reason=FinishReason.STOP if self.stop_string is not None else reason,
             metrics=self.metrics(peak_memory_bytes),
-            stop_string=self._stop.matched,
+            stop_string=self.stop_string,
+            thinking=self._text.thinking,
         )
         delta = self.last_delta()
         return [finished] if delta is None else [delta, finished]
@@ -188,20 +187,19 @@ class Sequence:
             cache_miss_cause=self.cache.miss_cause,
             peak_memory_bytes=peak_memory_bytes,
             seed=self.prompt.seed,
+            num_thinking_tokens=self._text.num_thinking_tokens,
+            thinking_s=self._text.thinking_s,
         )
-
-    def _show(self, text: str) -> None:
-        if text:
-            self._shown.append(text)
-            self._unsent += text
 
     def _delta(self) -> Delta:
         self._sent_at = self._last_token_at
-        text, self._unsent = self._unsent, ""
+        unsent = self._text.take_unsent()
         return Delta(
             request_id=self.request_id,
-            text=text,
+            text=unsent.text,
             num_generated_tokens=len(self.generated),
             num_context_tokens=self.num_tokens,
             decode_s=self._last_token_at - (self._first_token_at or self._last_token_at),
+            thinking=unsent.thinking,
+            was_thinking=unsent.was_thinking,
         )

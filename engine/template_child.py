@@ -5,6 +5,7 @@ import datetime
 import faulthandler
 import json
 import os
+import re
 from multiprocessing.connection import Connection
 from typing import Any
 
@@ -15,11 +16,28 @@ import jinja2.parser
 import jinja2.sandbox
 import msgspec
 
-from engine.chat_template import RenderJob, RenderResult
+from engine.template_renderer import RenderJob, RenderResult
 
 _MEMORY_BYTES = 256 * 1024 * 1024
 _MAX_TEMPLATES = 8
 _LIFE_LIMIT_S = 3.0
+_ESCAPED = re.compile("[^\x00-\x7e\ue000-\uf8ff]")
+
+
+class _Undefined(jinja2.Undefined):
+    """A name that was not given: nothing, also where text is put together, as in other template engines.
+
+    What is missing inside a value that is there stays an error.
+    """
+
+    def __add__(self, other: Any) -> Any:
+        return other if self._is_name() and isinstance(other, str | jinja2.Undefined) else super().__add__(other)
+
+    def __radd__(self, other: Any) -> Any:
+        return other if self._is_name() and isinstance(other, str) else super().__radd__(other)
+
+    def _is_name(self) -> bool:
+        return self._undefined_obj is jinja2.utils.missing
 
 
 class _GenerationTag(jinja2.ext.Extension):
@@ -38,12 +56,29 @@ def new_environment() -> jinja2.sandbox.SandboxedEnvironment:
     Some templates change lists, which is harmless here: what a job brings is decoded for that job alone.
     """
     environment = jinja2.sandbox.SandboxedEnvironment(
-        trim_blocks=True, lstrip_blocks=True, extensions=[jinja2.ext.loopcontrols, _GenerationTag]
+        trim_blocks=True,
+        lstrip_blocks=True,
+        undefined=_Undefined,
+        extensions=[jinja2.ext.loopcontrols, _GenerationTag],
     )
     environment.filters["tojson"] = _to_json
     environment.globals["raise_exception"] = _raise_exception
     environment.globals["strftime_now"] = _strftime_now
+    environment.globals["datetime"] = _Today()
     return environment
+
+
+class _Today:
+    """What some templates print as `datetime`; without the time of day, which would change every prompt."""
+
+    def __str__(self) -> str:
+        return _strftime_now("%B %d, %Y")
+
+    def __add__(self, other: str) -> str:
+        return str(self) + other
+
+    def __radd__(self, other: str) -> str:
+        return other + str(self)
 
 
 def run_child(connection: Connection) -> None:
@@ -91,11 +126,17 @@ def _to_json(
 ) -> str:
     """Write JSON as the transformers library does, and generators as lists.
 
-    No other options: `default` and `cls` would be called without the sandbox.
+    No other options: `default` and `cls` would be called without the sandbox. Private characters are never escaped,
+    since they stand for the special texts of messages.
     """
-    return json.dumps(
-        value, ensure_ascii=ensure_ascii, indent=indent, separators=separators, sort_keys=sort_keys, default=list
+    text = json.dumps(
+        value, ensure_ascii=False, indent=indent, separators=separators, sort_keys=sort_keys, default=list
     )
+    return _ESCAPED.sub(_escape, text) if ensure_ascii else text
+
+
+def _escape(match: re.Match[str]) -> str:
+    return json.dumps(match[0])[1:-1]
 
 
 def _raise_exception(message: str) -> None:

@@ -1,5 +1,7 @@
 """What text may hold before it crosses a border: always valid Unicode."""
 
+import unicodedata
+
 
 def clean_text(text: str) -> str:
     """Return `text` with surrogate pairs joined and unpaired surrogates replaced by U+FFFD."""
@@ -10,3 +12,40 @@ def clean_text(text: str) -> str:
     except UnicodeEncodeError:
         return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
     return text
+
+
+def is_blank(text: str) -> bool:
+    """Return whether nothing of `text` can be seen: blanks, line breaks, zero-width characters."""
+    return all(c.isspace() or unicodedata.category(c) in ("Cc", "Cf") for c in text)
+
+
+def text_of_content(content: object) -> str:
+    """Return the text of a message's content as other programs write it: text, parts, or nothing.
+
+    Parts are joined by line breaks; one that is no text is replaced by a note that can be seen.
+    """
+    if content is None:
+        return ""
+    if isinstance(content, str):
+        return clean_text(content)
+    parts = content if isinstance(content, list | tuple) else [content]
+    return "\n".join(text for text in map(_text_of_part, parts) if text)
+
+
+def _text_of_part(part: object) -> str:
+    if part is None or isinstance(part, str):
+        return clean_text(part or "")
+    kind = None
+    if isinstance(part, dict):
+        kind = part.get("type")
+        if isinstance(text := part.get("text", part.get("input_text")), str) and kind in (
+            None,
+            "text",
+            "input_text",
+            "output_text",
+        ):
+            return clean_text(text)
+    if not isinstance(kind, str) or not kind.strip():
+        return "[content that is no text left out]"
+    name = " ".join(clean_text(kind).split())[:40].removesuffix("_url").removeprefix("input_")
+    return f"[{name} left out]"

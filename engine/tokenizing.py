@@ -4,20 +4,24 @@ overflow, so that no message can forge a control token."""
 import logging
 import queue
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 from engine.backend import Vocabulary
-from engine.chat_template import TRIAL_CHAT, ChatTemplate, RenderedPrompt, TemplateRenderer
-from engine.errors import EngineError, RequestError, overflow_error
-from engine.messages import ChatMessage, PromptOptions, Role
+from engine.chat_formats import COMPLETION_FORMAT, FILE_FORMAT, find_format, usable_formats
+from engine.chat_template import TRIAL_CHAT, ChatTemplate
+from engine.errors import ChatTemplateError, EngineError, RequestError, overflow_error
+from engine.messages import ChatMessage, PromptMode, PromptOptions, Role
+from engine.reasoning import ThinkingFormat, ThinkingStart, begin_reply
+from engine.special_texts import RenderedPrompt
+from engine.template_renderer import TemplateRenderer
+from engine.text import is_blank
+from engine.text_tokens import TextTokenizer
 
 _LOG = logging.getLogger(__name__)
 
-# Some vocabularies split text with a recursive matcher: 30,000 letters in a row overflow 8 MiB. Runs are cut at
-# _MAX_RUN characters, for which this stack is four times what was measured. Only touched pages take memory.
+# Some vocabularies split text with a recursive matcher; see `text_tokens`. Only touched pages take memory.
 _STACK_BYTES = 128 * 1024 * 1024
-_MAX_RUN = 50_000
 
 _USUAL = PromptOptions()
 
@@ -67,13 +71,32 @@ class EncodedPrompt(NamedTuple):
     Attributes:
         num_system_tokens: tokens at the beginning that belong to the system prompt.
         num_settled_tokens: tokens before the last user's message: what a later prompt of this chat begins with too.
-        reply: the half reply that is to be continued.
+        reply: the half answer that is to be continued.
+        thinking: how its reply marks thinking, None where it does not.
     """
 
     tokens: list[int]
     num_system_tokens: int = 0
     num_settled_tokens: int = 0
     reply: str = ""
+    thinking: ThinkingStart | None = None
+
+
+class _Composed(NamedTuple):
+    """A prompt as text, and what is known of the reply to it."""
+
+    rendered: RenderedPrompt
+    reply: str = ""
+    thinking: ThinkingFormat | None = None
+    is_thinking: bool = False
+    user_lead: str = ""
+
+
+class _Markers(NamedTuple):
+    """What a thinking format is in tokens."""
+
+    closing_tokens: tuple[int, ...]
+    shown_ids: frozenset[int]
 
 
 class PromptEncoder:
@@ -83,44 +106,71 @@ class PromptEncoder:
         vocabulary: of the model.
         renderer: where its template runs.
         n_ctx: the most tokens a prompt may have.
+
+    Attributes:
+        chat_formats: names that a request may choose from.
     """
 
     def __init__(self, vocabulary: Vocabulary, renderer: TemplateRenderer, *, n_ctx: int) -> None:
         self._vocabulary = vocabulary
-        self._template = ChatTemplate(renderer, vocabulary)
-        self._n_ctx = n_ctx
+        self._renderer = renderer
+        self.n_ctx = n_ctx
+        self._default = ChatTemplate(renderer, vocabulary)
+        self._templates: dict[str, ChatTemplate] = {}  # those that were chosen for a request, tried out
+        self._markers: dict[ThinkingFormat, _Markers] = {}
+        self._tokenizer = TextTokenizer(vocabulary)
         self._longest_piece = max(map(len, vocabulary.pieces), default=1) or 1
+        own = (FILE_FORMAT,) if vocabulary.chat_template is not None else ()
+        self.chat_formats: tuple[str, ...] = (*own, *usable_formats(vocabulary), COMPLETION_FORMAT)
+
+    @property
+    def chat_format(self) -> str | None:
+        """What makes a chat into a prompt by default: "file", a known format's name, or None."""
+        return self._default.name
+
+    @property
+    def can_think(self) -> bool:
+        """Whether the default format marks thinking."""
+        return self._default.thinking is not None
 
     def try_out(self) -> list[str]:
-        """Encode a first chat, so that the first real one finds everything warm; return what the user should know."""
+        """Encode a first chat, so that the first real one finds everything warm; return what the user should know.
+
+        A file's own template that fails gives way to a known format whose markers the vocabulary has.
+        """
         try:
-            self._template.try_out()
-            self.encode(TRIAL_CHAT)
+            self._default.try_out()
+        except EngineError as error:
+            return self._fall_back(error)
+        try:
+            self.encode(TRIAL_CHAT[1:2])
         except EngineError as error:
             return [error.message]
-        return self._template.notices
+        return self._default.notices
 
-    def render(self, messages: Sequence[ChatMessage]) -> RenderedPrompt:
+    def _fall_back(self, error: EngineError) -> list[str]:
+        known = next((name for name in self.chat_formats if name not in (FILE_FORMAT, COMPLETION_FORMAT)), None)
+        # A late template may be the machine's fault: it gets another chance with the first request.
+        if self.chat_format != FILE_FORMAT or known is None or self._renderer.spare_s <= 0:
+            return [error.message]
+        template = ChatTemplate(self._renderer, self._vocabulary, known)
+        try:
+            template.try_out()
+        except EngineError:
+            return [error.message]
+        self._default = template
+        notice = f"{error.message.rstrip('.')}. The {known} format is used instead of the file's own template."
+        return [notice, *template.notices]
+
+    def render(self, messages: Sequence[ChatMessage], options: PromptOptions = _USUAL) -> RenderedPrompt:
         """Return the prompt text of a chat.
 
         Raises:
-            RequestError: there are no messages.
-            ChatTemplateError: the template cannot render them.
+            RequestError: there is nothing to say, or the options do not fit the chat.
+            ChatTemplateError: the template cannot render it, or there is no such format.
             ContextOverflow: the text is too long for the context whatever its tokens are.
         """
-        if not messages:
-            raise RequestError("The request has no messages.", "Write something first.")
-        self._check_length(*(message.content for message in messages))
-        rendered = self._template.render(messages)
-        self._check_length(rendered.text)  # a template can make much of little
-        return rendered
-
-    def _check_length(self, *texts: str) -> None:
-        """Refuse huge texts without the work of tokenising them: no token is longer than the longest piece."""
-        num_bytes = sum(len(text.encode("utf-8")) for text in texts)
-        at_least = -(-num_bytes // self._longest_piece)
-        if at_least > self._n_ctx:
-            raise overflow_error(at_least, self._n_ctx, is_estimate=True)
+        return self._compose(messages, options).rendered
 
     def encode(self, messages: Sequence[ChatMessage], options: PromptOptions = _USUAL) -> EncodedPrompt:
         """Return the prompt of a chat.
@@ -128,44 +178,128 @@ class PromptEncoder:
         Raises:
             As `render`.
         """
-        rendered = self.render(messages)
-        tokens = self.tokenize(rendered)
+        composed = self._compose(messages, options)
+        tokens = self.tokenize(composed.rendered)
         if not tokens:
             raise RequestError("The prompt is empty.", "Write something first.")
-        return EncodedPrompt(tokens, self._num_system_tokens(messages, rendered, tokens))
+        return EncodedPrompt(
+            tokens,
+            num_system_tokens=self._num_system_tokens(messages, composed.rendered, tokens),
+            num_settled_tokens=self._num_settled_tokens(messages, composed, tokens),
+            reply=composed.reply,
+            thinking=self._thinking_start(composed),
+        )
 
     def tokenize(self, rendered: RenderedPrompt) -> list[int]:
         """Return the tokens of a rendered prompt, with exactly one begin token where the model wants one."""
-        tokens: list[int] = []
-        for text, is_plain in rendered.pieces:
-            for part in _cut_runs(text):
-                if is_plain:
-                    tokens += self._plain(part, is_first=not tokens)
-                else:
-                    tokens += self._continued(part, parse_special=True, is_first=not tokens)
-        bos_id = self._vocabulary.bos_id
-        if self._vocabulary.adds_bos and bos_id is not None and tokens[:1] != [bos_id]:
-            tokens.insert(0, bos_id)
-        return tokens
+        return self._tokenizer.tokenize(rendered.pieces)
 
-    def _plain(self, text: str, *, is_first: bool) -> list[int]:
-        """Tokenise text that spells a special token so that it does not become one.
+    # --- text ---
 
-        User-defined tokens are matched even where control tokens are not, so the text is taken apart.
+    def _compose(self, messages: Sequence[ChatMessage], options: PromptOptions) -> _Composed:
+        if not messages:
+            raise RequestError("The request has no messages.", "Write something first.")
+        self._check_length(*(text for message in messages for text in (message.content, message.thinking)))
+        is_continued = options.mode is PromptMode.CONTINUE
+        if is_continued and messages[-1].role is not Role.ASSISTANT:
+            raise RequestError("There is no reply to go on with.", "The last message has to be the assistant's.")
+        if options.mode is PromptMode.COMPLETION or self._named(options.chat_format) == COMPLETION_FORMAT:
+            composed = self._completion(messages, is_continued=is_continued)
+        else:
+            template = self._template(options.chat_format)
+            composed = self._chat(template, messages, options, is_continued=is_continued)
+        self._check_length(composed.rendered.text)  # a template can make much of little
+        return composed
+
+    def _named(self, chat_format: str | None) -> str | None:
+        """Return the format that a request names, None where it names none.
+
+        Raises:
+            ChatTemplateError: it cannot be used with this model.
         """
-        head = self._continued(text[:1], parse_special=False, is_first=is_first)
-        return head + (self._continued(text[1:], parse_special=False, is_first=False) if len(text) > 1 else [])
+        if chat_format is None:
+            return None
+        found = find_format(chat_format, self.chat_formats)
+        if found is None:
+            raise ChatTemplateError(
+                f"This model cannot use the chat format {chat_format!r}.",
+                f"The formats it can use are {', '.join(self.chat_formats)}.",
+            )
+        return found
 
-    def _continued(self, text: str, *, parse_special: bool, is_first: bool) -> list[int]:
-        """Tokenise text that follows other text: the space that some vocabularies put in front must not come again."""
-        tokenize = self._vocabulary.tokenize
-        if is_first or not self._vocabulary.adds_space:
-            return tokenize(text, parse_special=parse_special)
-        if text.startswith(" "):
-            return tokenize(text[1:], parse_special=parse_special)
-        lead = tokenize("\n", parse_special=False)
-        tokens = tokenize("\n" + text, parse_special=parse_special)
-        return tokens[len(lead) :] if tokens[: len(lead)] == lead else tokenize(text, parse_special=parse_special)
+    def _template(self, chat_format: str | None) -> ChatTemplate:
+        name = self._named(chat_format)
+        if name is None and self.chat_format is None:
+            raise ChatTemplateError(
+                "This model file has no chat template.",
+                f"Choose one of these chat formats: {', '.join(self.chat_formats)}; or load a chat (instruct) model.",
+            )
+        if name is None or name == self.chat_format:
+            return self._default
+        template = self._templates.get(name)
+        if template is None:
+            template = ChatTemplate(self._renderer, self._vocabulary, name)
+            template.try_out()
+            self._templates[name] = template
+        return template
+
+    def _completion(self, messages: Sequence[ChatMessage], *, is_continued: bool) -> _Composed:
+        """Return the plain text of messages; only those that no reply touches are set apart by a blank line."""
+        text, previous = "", None
+        for message in messages:
+            is_apart = previous is not None and Role.ASSISTANT not in (previous.role, message.role)
+            text += ("\n\n" if is_apart and text and message.content else "") + message.content
+            previous = message
+        if is_blank(text):
+            raise RequestError("There is no text to go on with.", "Write something first.")
+        specials = self._default.specials
+        reply = messages[-1].content if is_continued else ""
+        before = text[: len(text) - len(reply)]
+        return _Composed(RenderedPrompt([*specials.split(before), *specials.split(reply)]), reply)
+
+    def _chat(
+        self, template: ChatTemplate, messages: Sequence[ChatMessage], options: PromptOptions, *, is_continued: bool
+    ) -> _Composed:
+        half = messages[-1] if is_continued else None
+        chat = messages[:-1] if is_continued else messages
+        if not chat:
+            raise RequestError("The reply that is to go on answers nothing.", "Put the question in front of it.")
+        rendered = template.render(chat, options)
+        thinking = template.thinking
+        is_thinking = thinking is not None and _ends_open(rendered.text, thinking, chat[-1].content)
+        if thinking is not None and is_thinking and options.enable_thinking is False:
+            # This template opens a block whatever it is asked.
+            rendered = RenderedPrompt([*rendered.pieces, (thinking.closing_text.lstrip("\n"), False)])
+            is_thinking = False
+        if half is None:
+            return _Composed(rendered, "", thinking, is_thinking, template.user_lead)
+        begun = begin_reply(thinking, rendered.text, half.thinking, half.content, is_open=is_thinking)
+        pieces = list(rendered.pieces)
+        for text, is_marker in begun.pieces:
+            pieces += [(text, False)] if is_marker else template.specials.split(text)
+        return _Composed(RenderedPrompt(pieces), half.content, thinking, begun.is_thinking, template.user_lead)
+
+    def _check_length(self, *texts: str) -> None:
+        """Refuse huge texts without the work of tokenising them: no token is longer than the longest piece."""
+        num_bytes = sum(len(text.encode("utf-8")) for text in texts)
+        at_least = -(-num_bytes // self._longest_piece)
+        if at_least > self.n_ctx:
+            raise overflow_error(at_least, self.n_ctx, is_estimate=True)
+
+    # --- tokens ---
+
+    def _thinking_start(self, composed: _Composed) -> ThinkingStart | None:
+        thinking = composed.thinking
+        if thinking is None:
+            return None
+        if thinking not in self._markers:
+            pieces, texts = self._vocabulary.pieces, "\n".join(thinking.all_texts).encode()
+            controls = ((token, pieces[token].strip()) for token in self._vocabulary.control_ids)
+            self._markers[thinking] = _Markers(
+                tuple(self._tokenizer.tokenize_marker(thinking.closing_text)),
+                frozenset(token for token, piece in controls if piece and piece in texts),
+            )
+        return ThinkingStart(thinking, composed.is_thinking, *self._markers[thinking])
 
     def _num_system_tokens(
         self, messages: Sequence[ChatMessage], rendered: RenderedPrompt, tokens: Sequence[int]
@@ -174,10 +308,25 @@ class PromptEncoder:
             return 0
         content = messages[0].content.strip()
         start = rendered.text.find(content)
-        if start < 0:
+        return 0 if start < 0 else self._num_tokens_before(rendered.text, start + len(content), tokens)
+
+    def _num_settled_tokens(self, messages: Sequence[ChatMessage], composed: _Composed, tokens: Sequence[int]) -> int:
+        """Return the number of tokens before the last user's turn, 0 where it is not found."""
+        content = next((m.content.strip() for m in reversed(messages) if m.role is Role.USER), "")
+        text = composed.rendered.text
+        place = text.rfind(composed.user_lead + content) if composed.user_lead and content else -1
+        if place <= 0:
             return 0
-        num_bytes = len(rendered.text[: start + len(content)].encode("utf-8"))
+        num_tokens = self._num_tokens_before(text, place, tokens)
+        return min(num_tokens, len(tokens) - 1)
+
+    def _num_tokens_before(self, text: str, end: int, tokens: Sequence[int]) -> int:
+        """Return how many tokens the beginning of a prompt takes, about."""
+        num_bytes = len(text[:end].encode("utf-8"))
         pieces, seen = self._vocabulary.pieces, 0
+        bos_id = self._vocabulary.bos_id
+        if tokens[:1] == [bos_id] and not text.startswith(self._vocabulary.bos_text):
+            num_bytes += len(pieces[tokens[0]])  # it is in front of the text
         for index, token in enumerate(tokens):
             if seen >= num_bytes:
                 return index
@@ -185,18 +334,7 @@ class PromptEncoder:
         return len(tokens)
 
 
-def _cut_runs(text: str) -> Iterator[str]:
-    """Cut text so that no unbroken run is longer than the tokeniser's stack allows; most text stays whole."""
-    if len(text) <= _MAX_RUN:
-        yield text
-        return
-    start = run_start = 0
-    was_space = text[0].isspace()
-    for position, character in enumerate(text):
-        is_space = character.isspace()
-        if is_space != was_space:
-            run_start, was_space = position, is_space
-        elif position - run_start >= _MAX_RUN:
-            yield text[start:position]
-            start = run_start = position
-    yield text[start:]
+def _ends_open(text: str, thinking: ThinkingFormat, last_content: str) -> bool:
+    """Whether a prompt ends inside a block that the template, not the last message, has opened."""
+    text, last_content = text.rstrip(), last_content.rstrip()
+    return text.endswith(thinking.opening) and not (last_content and text.endswith(last_content))

@@ -18,6 +18,7 @@ from engine.errors import EngineError, EngineUnavailable, InternalError
 from engine.messages import (
     PROTOCOL_VERSION,
     Abort,
+    CacheTypesMeasured,
     CancelLoad,
     Command,
     Counted,
@@ -31,13 +32,16 @@ from engine.messages import (
     LoadCancelled,
     LoadModel,
     LoadProgress,
+    MeasureCacheTypes,
     ModelLoaded,
     ModelUnloaded,
     Rendered,
     RenderPrompt,
     Shutdown,
+    TurnsDropped,
     UnloadModel,
 )
+from engine.overflow import Fitted, fit_chat
 from engine.peak_memory import peak_memory_bytes, reset_peak_memory
 from engine.sampling import seed_of
 from engine.sequence import Prompt
@@ -146,6 +150,8 @@ class WorkerLoop:
                 self._render(command)
             case DescribeEngine():
                 self._describe(command)
+            case MeasureCacheTypes():
+                self._measure_cache_types(command)
             case Abort() | Shutdown():
                 pass  # acted on in submit()
             case _:
@@ -173,7 +179,7 @@ class WorkerLoop:
             return not (self._is_ending or command.request_id in self._cancelled_loads)
 
         try:
-            backend = self._get_loader().load(command.path, command.params, on_progress)
+            backend = self._get_loader().load(command.path, command.params, on_progress, is_known=command.is_known)
         except Exception as error:
             self._emit(Failed(request_id=command.request_id, error=_shown(error).info()))
             return
@@ -188,7 +194,12 @@ class WorkerLoop:
         with self._lock:
             self._engine = Engine(backend, peak_memory=peak_memory_bytes)
         description = msgspec.structs.replace(
-            backend.description, notices=(*backend.description.notices, *notices), load_s=time.perf_counter() - began
+            backend.description,
+            notices=(*backend.description.notices, *notices),
+            chat_format=encoder.chat_format,
+            chat_formats=encoder.chat_formats,
+            can_think=encoder.can_think,
+            load_s=time.perf_counter() - began,
         )
         self._emit(ModelLoaded(request_id=command.request_id, description=description))
 
@@ -218,7 +229,8 @@ class WorkerLoop:
         def encode_prompt() -> None:
             prompt, failure = None, None
             try:
-                encoded = encoder.encode(command.messages, command.options)
+                fitted = fit_chat(encoder.encode, command.messages, command.options, n_ctx=encoder.n_ctx)
+                encoded = fitted.encoded
                 prompt = Prompt(
                     request_id=request_id,
                     tokens=encoded.tokens,
@@ -229,7 +241,9 @@ class WorkerLoop:
                     num_system_tokens=encoded.num_system_tokens,
                     num_settled_tokens=encoded.num_settled_tokens,
                     reply=encoded.reply,
+                    thinking=encoded.thinking,
                     adapters=command.adapters,
+                    dropped=_dropped(request_id, fitted),
                 )
             except Exception as error:
                 failure = _shown(error)
@@ -267,7 +281,9 @@ class WorkerLoop:
         encoder = self._encoder
         self._answer(
             command.request_id,
-            lambda: Rendered(request_id=command.request_id, text=_needed(encoder).render(command.messages).text),
+            lambda: Rendered(
+                request_id=command.request_id, text=_needed(encoder).render(command.messages, command.options).text
+            ),
         )
 
     def _describe(self, command: DescribeEngine) -> None:
@@ -277,6 +293,19 @@ class WorkerLoop:
             self._emit(Failed(request_id=command.request_id, error=_shown(error).info()))
             return
         self._emit(EngineDescribed(request_id=command.request_id, description=description))
+
+    def _measure_cache_types(self, command: MeasureCacheTypes) -> None:
+        engine = self._engine
+        try:
+            if engine is None:
+                raise _no_model()
+            if engine.has_work or self._at_tokenizer:
+                raise EngineUnavailable("The engine is computing a reply.", "Measure again when it is done.")
+            rows = self._get_loader().measure_cache_types(engine.backend)
+        except Exception as error:
+            self._emit(Failed(request_id=command.request_id, error=_shown(error).info()))
+            return
+        self._emit(CacheTypesMeasured(request_id=command.request_id, rows=rows))
 
     def _answer(self, request_id: str, compute: Callable[[], Event]) -> None:
         """Compute an event on the tokeniser thread and send it, or the failure."""
@@ -311,6 +340,17 @@ def _version() -> str:
         return importlib.metadata.version("fireside-chat")
     except importlib.metadata.PackageNotFoundError:
         return "not installed"
+
+
+def _dropped(request_id: str, fitted: Fitted) -> TurnsDropped | None:
+    if not fitted.num_messages and not fitted.is_reply_cut:
+        return None
+    return TurnsDropped(
+        request_id=request_id,
+        num_messages=fitted.num_messages,
+        num_tokens=fitted.num_tokens,
+        is_reply_cut=fitted.is_reply_cut,
+    )
 
 
 def _no_model() -> EngineError:

@@ -21,11 +21,12 @@ import shutil
 import signal
 import subprocess
 import sys
+import tarfile
 import threading
 import time
 from collections import deque
 from collections.abc import Callable, Iterator
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 
 ROOT = Path(__file__).resolve().parent.parent
 OLDEST_PYTHON = (3, 11)
@@ -38,6 +39,8 @@ CMAKE_ARGS = {
     "cuda": "-DGGML_METAL=off -DGGML_CUDA=on -DGGML_VULKAN=off",
     "vulkan": "-DGGML_METAL=off -DGGML_CUDA=off -DGGML_VULKAN=on",
 }
+# Of llama.cpp's own test data, what the tests use: chat templates, and vocabularies without weights.
+LLAMA_MODELS = re.compile(r"[^/]+/vendor/llama\.cpp/models/(?:templates/[^/]+\.jinja|ggml-vocab-[^/]+\.gguf)")
 APT_BUILD = "apt-get install python3-venv gcc g++ make"
 # What the last lines of a failed installation say, and what helps.
 REMEDIES = (
@@ -100,6 +103,8 @@ class Environment:
         self.backend = backend
         self.path = ROOT / (".venv" if backend == "cpu" else f".venv-{backend}")
         self.marker = self.path / ".fireside"
+        self.sources = self.marker / "llama.cpp-source"
+        self.models = self.marker / "llama.cpp-models"
         scripts = self.path / ("Scripts" if os.name == "nt" else "bin")
         self.python = scripts / ("python.exe" if os.name == "nt" else "python")
 
@@ -132,10 +137,18 @@ class Environment:
         self.marker.mkdir(parents=True)
         self.run("venv", [sys.executable, "-m", "venv", str(self.path)], label=f"environment {self.path.name}")
 
-    def pip(self, stage: str, arguments: list[str], label: str, extra_env: dict[str, str] | None = None) -> None:
+    def pip(
+        self,
+        stage: str,
+        arguments: list[str],
+        label: str,
+        extra_env: dict[str, str] | None = None,
+        *,
+        verb: str = "install",
+    ) -> None:
         """Run pip in the environment."""
         self._drop_torn()
-        command = [str(self.python), "-m", "pip", "install", "--no-input", "--disable-pip-version-check", *arguments]
+        command = [str(self.python), "-m", "pip", verb, "--no-input", "--disable-pip-version-check", *arguments]
         self.run(stage, command, label=label, extra_env=extra_env)
 
     def run(self, stage: str, command: list[str], *, label: str, extra_env: dict[str, str] | None = None) -> None:
@@ -287,7 +300,37 @@ def _check_tools(backend: str) -> None:
         raise InstallError("BACKEND=metal works on macOS only. Use BACKEND=cpu here.")
 
 
-def _build_llama(env: Environment, requirement: str) -> None:
+def _fetch_sources(env: Environment, requirement: str) -> None:
+    """Download the source distribution that llama.cpp is built from, and keep its templates and vocabularies."""
+    shutil.rmtree(env.sources, ignore_errors=True)
+    arguments = ["--no-deps", "--no-binary", "llama-cpp-python", "--no-cache-dir", "-d", str(env.sources), requirement]
+    env.pip("sources", arguments, "source of llama.cpp, about 75 MB", verb="download")
+    _keep_models(_source_archive(env), env.models)
+
+
+def _source_archive(env: Environment) -> Path:
+    found = sorted(env.sources.glob("llama_cpp_python-*.tar.gz"))
+    if len(found) != 1:
+        raise InstallError(f"The source of llama.cpp is not in {env.sources}: remove that folder and start again.")
+    return found[0]
+
+
+def _keep_models(archive: Path, folder: Path) -> None:
+    """Unpack the test data of llama.cpp: templates into `templates`, vocabularies beside it."""
+    shutil.rmtree(folder, ignore_errors=True)
+    (folder / "templates").mkdir(parents=True)
+    with tarfile.open(archive) as source:
+        for member in source:
+            if member.isfile() and LLAMA_MODELS.fullmatch(member.name):
+                content = source.extractfile(member)
+                path = PurePosixPath(member.name)
+                target = folder / "templates" if path.suffix == ".jinja" else folder
+                assert content is not None
+                with content, (target / path.name).open("wb") as file:
+                    shutil.copyfileobj(content, file)
+
+
+def _build_llama(env: Environment) -> None:
     print(
         f"Building llama.cpp for {env.backend} from source. This is done once and takes about four minutes on two cores"
         + (", longer for a graphics processor." if env.backend != "cpu" else "."),
@@ -301,7 +344,7 @@ def _build_llama(env: Environment, requirement: str) -> None:
         "--no-binary",
         "llama-cpp-python",
         "--no-cache-dir",
-        requirement,
+        str(_source_archive(env)),
     ]
     # The last one counts where a switch is given twice, so what the user adds cannot change the backend.
     cmake_args = f"{os.environ.get('CMAKE_ARGS', '')} {CMAKE_ARGS[env.backend]}".strip()
@@ -354,7 +397,8 @@ def install(backend: str, *, with_tests: bool) -> None:
 
     stages: list[tuple[str, Callable[[], str], Callable[[], None]]] = [
         ("venv", env.venv_key, env.create),
-        ("llama", lambda: llama_key, lambda: _build_llama(env, requirement)),
+        ("sources", lambda: requirement, lambda: _fetch_sources(env, requirement)),
+        ("llama", lambda: llama_key, lambda: _build_llama(env)),
         ("test" if with_tests else "project", lambda: project_key, install_project),
         ("starter", lambda: starter.read_text("utf-8"), install_starter),
     ]

@@ -5,10 +5,21 @@ python packaging/parameters.py --check    fails where the file is not what would
 """
 
 import argparse
+import enum
 import sys
 from pathlib import Path
 
-from engine import CACHE_TYPES, SAMPLER_NAMES, ModelParams, ParamInfo, SamplingParams, param_infos
+from engine import (
+    CACHE_TYPES,
+    SAMPLER_NAMES,
+    LoadMode,
+    ModelParams,
+    ParamInfo,
+    RopeScaling,
+    SamplingParams,
+    SplitMode,
+    param_infos,
+)
 
 TARGET = Path(__file__).resolve().parent.parent / "docs" / "parameters.md"
 HEAD = """# Settings
@@ -39,6 +50,11 @@ all filters.
 TAIL = """
 Flash attention is `auto`, `on` or `off`. The keys and values of the cache (`--cache-type-k`, `--cache-type-v`) are
 kept as one of {types}; quantised values need flash attention.
+
+The device (`--device`) is one of those that `fireside doctor` lists, or `CPU`; empty chooses. With several graphics
+processors the split mode is {splits}. The load mode is {loads}: `mmap` leaves the weights
+in the file, `read` copies them, `direct` copies them past the system's file cache. RoPE scaling is {scalings};
+`auto` is what the file says.
 """
 
 
@@ -48,7 +64,18 @@ def document() -> str:
     models = "".join(_row(info) for info in param_infos(ModelParams).values())
     order = ", ".join(f"`{name}`" for name in SAMPLER_NAMES)
     types = ", ".join(f"`{name}`" for name in CACHE_TYPES)
-    return HEAD + replies + ORDER.format(order=order) + models + TAIL.format(types=types)
+    return (
+        HEAD
+        + replies
+        + ORDER.format(order=order)
+        + models
+        + TAIL.format(types=types, splits=_choices(SplitMode), loads=_choices(LoadMode), scalings=_choices(RopeScaling))
+    )
+
+
+def _choices(kind: type[enum.Enum]) -> str:
+    values = [f"`{choice.value}`" for choice in kind]
+    return f"{', '.join(values[:-1])} or {values[-1]}"
 
 
 def _row(info: ParamInfo) -> str:

@@ -41,15 +41,16 @@ STRANGERS = {"engine": {"app", "models"}, "models": {"app", "engine"}}
 
 # Every file and folder directly in engine/ belongs to one half.
 CLIENT_HALF = {
-    *("__init__", "errors", "text", "params", "metrics", "messages"),
+    *("__init__", "errors", "text", "chat_rows", "params", "metrics", "messages"),
     *("client", "process", "core_budget", "remote"),
 }
 WORKER_HALF = {
     *("worker", "worker_loop", "core", "scheduler", "sequence", "kv_cache", "prompt_store"),
-    *("checkpoints",),
-    *("miss_cause", "peak_memory"),
+    *("checkpoints", "overflow", "grammar"),
+    *("miss_cause", "peak_memory", "probe_child"),
     *("speculative", "sampling", "threads", "stopping", "detokenizer", "tokenizing"),
-    *("chat_template", "template_child", "reasoning", "scoring", "importance"),
+    *("chat_template", "chat_formats", "chat_forms", "template_renderer", "template_child", "special_texts"),
+    *("text_tokens", "reasoning", "reply_text", "scoring", "importance"),
     *("backend", "backend_llama", "backend_fake"),
 }
 

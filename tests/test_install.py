@@ -1,10 +1,12 @@
 """The installation: stages are done once, a broken-off one leaves no stamp, and no backend gets another's library."""
 
 import importlib.util
+import io
 import os
 import signal
 import subprocess
 import sys
+import tarfile
 import threading
 from pathlib import Path
 from types import ModuleType
@@ -51,11 +53,55 @@ def test_llama_is_built_from_source_without_a_cache_and_the_users_switches_canno
     calls = []
     monkeypatch.setattr(env, "pip", lambda *arguments: calls.append(arguments))
     monkeypatch.setenv("CMAKE_ARGS", "-DGGML_CUDA=on -DGGML_NATIVE=off")
-    install._build_llama(env, "llama-cpp-python==0.3.36")
+    archive = _archive(env)
+    install._build_llama(env)
     _, arguments, _, variables = calls[0]
-    assert {"--no-deps", "--force-reinstall", "--no-cache-dir", "llama-cpp-python==0.3.36"} <= set(arguments)
+    assert {"--no-deps", "--force-reinstall", "--no-cache-dir", str(archive)} <= set(arguments)
     assert arguments[arguments.index("--no-binary") + 1] == "llama-cpp-python"
     assert variables["CMAKE_ARGS"] == f"-DGGML_CUDA=on -DGGML_NATIVE=off {install.CMAKE_ARGS['cpu']}"
+
+
+def _archive(env) -> Path:
+    """Return a source distribution with a little of what the real one holds, where the installation looks for it."""
+    archive = env.sources / "llama_cpp_python-0.3.36.tar.gz"
+    env.sources.mkdir()
+    with tarfile.open(archive, "w:gz") as file:
+        for name in (
+            "templates/a.jinja",
+            "templates/README.md",
+            "ggml-vocab-b.gguf",
+            "ggml-vocab-b.gguf.inp",
+            "../c.gguf",
+        ):
+            member = tarfile.TarInfo(f"llama_cpp_python-0.3.36/vendor/llama.cpp/models/{name}")
+            member.size = 3
+            file.addfile(member, io.BytesIO(b"abc"))
+    return archive
+
+
+def test_templates_and_vocabularies_are_kept_from_the_source_that_is_built(
+    env, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    calls = []
+
+    def download(stage: str, arguments: list[str], label: str, *, verb: str) -> None:
+        calls.append((verb, arguments))
+        _archive(env)
+
+    monkeypatch.setattr(env, "pip", download)
+    (env.models / "templates").mkdir(parents=True)
+    (env.models / "templates" / "old.jinja").touch()
+    install._fetch_sources(env, "llama-cpp-python==0.3.36")
+    verb, arguments = calls[0]
+    assert (verb, arguments[-1]) == ("download", "llama-cpp-python==0.3.36")
+    assert arguments[arguments.index("--no-binary") + 1] == "llama-cpp-python"
+    kept = sorted(path.relative_to(env.models).as_posix() for path in env.models.rglob("*") if path.is_file())
+    assert kept == ["ggml-vocab-b.gguf", "templates/a.jinja"]
+
+
+def test_build_says_so_when_its_source_is_gone(env) -> None:
+    with pytest.raises(install.InstallError, match="remove that folder"):
+        install._build_llama(env)
 
 
 def test_stage_is_done_again_when_what_it_depends_on_changes(env) -> None:

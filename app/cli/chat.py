@@ -3,7 +3,6 @@
 import argparse
 import sys
 from collections.abc import Callable
-from pathlib import Path
 
 import msgspec
 
@@ -14,12 +13,14 @@ from app.cli.chat_options import (
     model_params,
     sampling_params,
 )
-from app.cli.chat_plan import ChatPlan, make_plan, remember_model
-from app.cli.outcome import ExitCode, exit_code_of, print_event, print_failed, show_error
+from app.cli.chat_plan import ChatPlan, make_plan, note_chat_format, remember_model
+from app.cli.outcome import ExitCode, dropped_sentence, exit_code_of, print_event, print_failed, show_error
+from app.cli.reply_printer import ReplyPrinter
 from app.cli.session import Answer, ChatSession
-from app.cli.streams import decode_text, is_terminal, read_standard_input
-from app.cli.terminal_text import is_blank, safe_text
+from app.cli.streams import is_terminal, read_standard_input, read_text_file
+from app.cli.terminal_text import is_blank
 from app.errors import UsageError
+from app.known_models import KnownModels
 from app.paths import Paths
 from app.settings import SettingsStore
 from engine import (
@@ -32,6 +33,7 @@ from engine import (
     PrefillProgress,
     ProcessClient,
     Role,
+    TurnsDropped,
 )
 
 MakeClient = Callable[[bool], EngineClient]
@@ -65,7 +67,7 @@ def run(options: argparse.Namespace, paths: Paths, make_client: MakeClient | Non
 
             return InteractiveChat(session, plan, paths, store).run()
         with session.interrupted_by_ctrl_c():
-            return _OneShot(session, plan, store, as_json=options.json).run(conversations)
+            return _OneShot(session, plan, store, KnownModels.in_paths(paths), as_json=options.json).run(conversations)
 
 
 def _conversations(options: argparse.Namespace) -> list[Conversation] | None:
@@ -73,7 +75,7 @@ def _conversations(options: argparse.Namespace) -> list[Conversation] | None:
     if options.turns is not None:
         if options.prompt is not None:
             raise UsageError("There is a PROMPT and a file of turns.", "Give one of them.")
-        conversations = conversations_of(_read_file(options.turns))
+        conversations = conversations_of(read_text_file(options.turns))
         if not conversations:
             raise UsageError(f"{options.turns} holds no message.", "Write one message on each line.")
         return conversations
@@ -91,31 +93,26 @@ def _conversations(options: argparse.Namespace) -> list[Conversation] | None:
     return [Conversation((prompt,))]
 
 
-def _read_file(name: str) -> str:
-    try:
-        text, notice = decode_text(Path(name).read_bytes())
-    except (OSError, ValueError) as error:
-        reason = getattr(error, "strerror", None) or str(error)
-        raise UsageError(f"{name} cannot be read: {reason}.", "Give the path of a text file.") from error
-    if notice:
-        print(f"fireside: {notice}", file=sys.stderr)
-    return text
-
-
 class _OneShot:
     """Loads, asks everything in turn, and prints what comes."""
 
-    def __init__(self, session: ChatSession, plan: ChatPlan, store: SettingsStore, *, as_json: bool) -> None:
+    def __init__(
+        self, session: ChatSession, plan: ChatPlan, store: SettingsStore, known: KnownModels, *, as_json: bool
+    ) -> None:
         self._session = session
         self._plan = plan
         self._store = store
+        self._known = known
         self._printer: _PlainPrinter | _JsonPrinter = _JsonPrinter() if as_json else _PlainPrinter()
 
     def run(self, conversations: list[Conversation]) -> ExitCode:
-        for _ in self._session.load(self._plan.path, self._plan.params):
+        for _ in self._session.load(self._plan.path, self._plan.params, self._known):
             pass
         if self._session.model is not None:
+            self._plan, notice = note_chat_format(self._store, self._plan, self._session.model)
             self._printer.loaded(self._session.model, self._plan.label)
+            if notice:
+                print(f"fireside: {notice}", file=sys.stderr)
         remember_model(self._store, self._plan.last_model)
         worst = ExitCode.DONE
         for number, conversation in enumerate(conversations, 1):
@@ -142,17 +139,23 @@ class _OneShot:
                 continue  # the question is dropped: its answer is not there to go on from
             if self._session.was_interrupted:
                 return ExitCode.INTERRUPTED
-            history += [question, ChatMessage(Role.ASSISTANT, answer.finished.text)]
+            history += [question, ChatMessage(Role.ASSISTANT, answer.finished.text, answer.finished.thinking)]
         return worst
 
     def _ask(self, messages: tuple[ChatMessage, ...], chat_id: str) -> Answer:
         self._printer.begin()
-        for item in self._session.ask(messages, self._plan.sampling, chat_id=chat_id):
+        plan = self._plan
+        asked = self._session.ask(
+            messages, plan.sampling, chat_id=chat_id, adapters=plan.adapters, options=plan.prompt_options
+        )
+        for item in asked:
             match item:
+                case TurnsDropped():
+                    self._printer.dropped(item)
                 case PrefillProgress():
                     self._printer.prefill(item)
                 case Delta():
-                    self._printer.delta(item.text)
+                    self._printer.delta(item)
                 case Answer():
                     self._printer.finished(item)
                     return item
@@ -176,14 +179,21 @@ class _JsonPrinter:
             cached=progress.num_cached_tokens,
         )
 
-    def delta(self, text: str) -> None:
-        print_event("delta", text=text)
+    def dropped(self, dropped: TurnsDropped) -> None:
+        print_event("turns_dropped", num_messages=dropped.num_messages, num_tokens=dropped.num_tokens)
+
+    def delta(self, delta: Delta) -> None:
+        more: dict[str, object] = {"thinking": delta.thinking} if delta.thinking else {}
+        if delta.was_thinking:
+            more["was_thinking"] = True
+        print_event("delta", text=delta.text, **more)
 
     def finished(self, answer: Answer) -> None:
         finished = answer.finished
         print_event(
             "finished",
             text=finished.text,
+            thinking=finished.thinking,
             finish_reason=finished.finish_reason.value,
             stop_string=finished.stop_string,
             metrics=finished.metrics.as_dict(),
@@ -196,14 +206,17 @@ class _JsonPrinter:
 
 
 class _PlainPrinter:
-    """Prints the text of the replies as it comes, and nothing else."""
+    """Prints the text of the replies as it comes; in a terminal what was thought before too, dimmed."""
 
     def __init__(self) -> None:
         self._is_terminal = is_terminal(sys.stdout)
         self._num_requests = 0
         self._last = ""
+        self._can_think = False
+        self._reply = ReplyPrinter(is_terminal=self._is_terminal)
 
     def loaded(self, model: ModelDescription, label: str) -> None:
+        self._can_think = model.can_think
         for notice in model.notices:
             print(f"fireside: {notice}", file=sys.stderr)
 
@@ -212,20 +225,28 @@ class _PlainPrinter:
             print()
         self._num_requests += 1
         self._last = ""
+        self._reply = ReplyPrinter(is_terminal=self._is_terminal, can_think=self._can_think)
+
+    def dropped(self, dropped: TurnsDropped) -> None:
+        print(f"fireside: {dropped_sentence(dropped)}", file=sys.stderr)
 
     def prefill(self, progress: PrefillProgress) -> None:
         """Progress is not part of the reply."""
 
-    def delta(self, text: str) -> None:
-        print(safe_text(text) if self._is_terminal else text, end="", flush=True)
-        self._last = text or self._last
+    def delta(self, delta: Delta) -> None:
+        self._print(self._reply.delta(delta))
 
     def finished(self, answer: Answer) -> None:
+        self._print(self._reply.end())
         self._end_line()
 
     def failed(self, error: EngineError) -> None:
         self._end_line()
         show_error(error)
+
+    def _print(self, text: str) -> None:
+        print(text, end="", flush=True)
+        self._last = text or self._last
 
     def _end_line(self) -> None:
         if self._last and not self._last.endswith("\n"):

@@ -1,19 +1,17 @@
 """The flags of `fireside chat`, and the settings of model and request that they make."""
 
 import argparse
+import contextlib
 import dataclasses
+from pathlib import Path
 from typing import Any
 
 from app.cli.arguments import NotBuilt, number, whole_number, whole_number_or
+from app.cli.streams import read_text_file
 from app.errors import UsageError
-from engine import CACHE_TYPES, SAMPLER_NAMES, FlashAttention, ModelParams, SamplingParams, param_infos
+from engine import CACHE_TYPES, SAMPLER_NAMES, Adapter, FlashAttention, ModelParams, SamplingParams, param_infos
 
 _NOT_BUILT_WITH_VALUE = (
-    "--grammar",
-    "--json-schema",
-    "--device",
-    "--experts-on-cpu",
-    "--lora",
     "--draft",
     "--draft-max",
 )
@@ -27,6 +25,11 @@ def add_chat_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("prompt", nargs="?", metavar="PROMPT", help="what to ask; without it, standard input")
     talking = parser.add_argument_group("talking")
     talking.add_argument("--system", metavar="TEXT", help="the system prompt")
+    talking.add_argument(
+        "--chat-format",
+        metavar="NAME",
+        help="how a chat becomes a prompt: `file`, a known format such as ChatML, or `completion`; kept for the model",
+    )
     talking.add_argument("--turns", metavar="FILE", help="one user message a line; a blank line starts another chat")
     talking.add_argument("--stop", metavar="TEXT", action="append", default=[], help="end the reply here; repeatable")
     talking.add_argument("--json", action="store_true", help="print JSON Lines")
@@ -58,6 +61,8 @@ def _add_sampling(group: argparse._ArgumentGroup) -> None:
     group.add_argument(
         "--samplers", metavar="A,B,C", help=f"the steps to take, in this order: {', '.join(SAMPLER_NAMES)}"
     )
+    group.add_argument("--grammar", metavar="FILE", help="a GBNF grammar that the reply has to follow")
+    group.add_argument("--json-schema", metavar="FILE", help="a JSON schema that the reply, JSON then, has to follow")
 
 
 def _add_loading(group: argparse._ArgumentGroup) -> None:
@@ -71,9 +76,37 @@ def _add_loading(group: argparse._ArgumentGroup) -> None:
         default=argparse.SUPPRESS,
         help=infos["n_gpu_layers"].help,
     )
+    group.add_argument(
+        "--device", metavar="NAME", help="the device that computes, as `fireside doctor` lists it, or CPU"
+    )
+    group.add_argument("--experts-on-cpu", metavar="N", type=whole_number, help=infos["experts_on_cpu"].help)
     group.add_argument("--flash-attn", choices=[choice.value for choice in FlashAttention])
     for name, what in (("--cache-type-k", "keys"), ("--cache-type-v", "values")):
         group.add_argument(name, metavar="TYPE", help=f"how {what} are kept: {', '.join(CACHE_TYPES)}")
+    group.add_argument(
+        "--lora",
+        metavar="PATH[=SCALE]",
+        type=adapter_of,
+        action="append",
+        default=[],
+        help="a LoRA adapter in GGUF format and its strength, 1 without SCALE; repeatable",
+    )
+
+
+def adapter_of(text: str) -> Adapter:
+    """Return the adapter in `text`, written PATH or PATH=SCALE; an `=` that no number follows belongs to the path.
+
+    Raises:
+        ArgumentTypeError: there is no path.
+    """
+    path, scale = text, 1.0
+    before, equals, after = text.rpartition("=")
+    if equals:
+        with contextlib.suppress(argparse.ArgumentTypeError):
+            path, scale = before, number(after)
+    if not path:
+        raise argparse.ArgumentTypeError(f"{text!r} names no file")
+    return Adapter(path=str(Path(path).expanduser()), scale=scale)
 
 
 def model_params(options: argparse.Namespace) -> ModelParams:
@@ -86,6 +119,8 @@ def model_params(options: argparse.Namespace) -> ModelParams:
         "n_ctx": options.ctx,
         "n_threads": options.threads,
         "flash_attn": FlashAttention(options.flash_attn) if options.flash_attn else None,
+        "device": options.device,
+        "experts_on_cpu": options.experts_on_cpu,
         "type_k": options.cache_type_k,
         "type_v": options.cache_type_v,
     }
@@ -100,7 +135,7 @@ def sampling_params(options: argparse.Namespace) -> SamplingParams:
 
     Raises:
         InvalidParams: one is not legal.
-        UsageError: a --set is not of the form NAME=VALUE, or names nothing.
+        UsageError: a --set is not of the form NAME=VALUE, or names nothing; or a file cannot be read.
     """
     chosen: dict[str, Any] = {name: value for name in _SAMPLING_FLAGS if (value := getattr(options, name)) is not None}
     if options.samplers is not None:
@@ -109,6 +144,9 @@ def sampling_params(options: argparse.Namespace) -> SamplingParams:
     for text in options.set:
         name, value = parse_setting(text)
         chosen[name] = value
+    for name in ("grammar", "json_schema"):
+        if (file := getattr(options, name)) is not None:
+            chosen[name] = read_text_file(file)
     return SamplingParams(**chosen, stop=tuple(options.stop))
 
 

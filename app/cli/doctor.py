@@ -12,14 +12,18 @@ import msgspec
 
 from app import __version__
 from app.cli.display import why_no_window
-from app.cli.outcome import ExitCode, print_event, show_error
+from app.cli.outcome import ExitCode, exit_code_of, print_event, show_error
 from app.cli.session import ChatSession
+from app.cli.terminal_text import safe_text
+from app.known_models import KnownModels
+from app.model_choice import choose_model
 from app.paths import Paths
-from engine import EngineDescription, EngineError, ProcessClient
+from app.settings import Settings
+from engine import EngineDescription, EngineError, ModelParams, ProcessClient
 from models import STARTER_INSTALL, STARTER_LABEL, STARTER_LICENCE, find_starter
 
 _PACKAGES = ("llama-cpp-python", "PySide6-Essentials", "numpy", "msgspec", "prompt_toolkit")
-_GIB = 2**30
+_GIB, _MIB = 2**30, 2**20
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -28,23 +32,49 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace, paths: Paths) -> ExitCode:
-    """Look at everything and print it; an engine that does not start is reported, and then the exit code is 4."""
+    """Look at everything and print it; an engine that does not start is reported, and then the exit code is 4.
+
+    A model that is named is loaded too, and its cache types are measured.
+
+    Raises:
+        AppError, ModelsError: there is no such model, or it cannot chat.
+    """
     failure: EngineError | None = None
     engine: EngineDescription | None = None
+    model: dict[str, Any] | None = None
+    path = _model_path(options)
     try:
         with ChatSession(ProcessClient(fake=options.fake_engine)) as session:
             engine = session.describe_engine()
+            if path is not None:
+                model = _measure(session, path, paths)
     except EngineError as error:
         failure = error
-    findings = _examine(paths, engine)
+    findings = _examine(paths, engine) | ({"model": model} if path is not None else {})
     if options.json:
         print_event("doctor", **findings, error=failure.message if failure else None)
     else:
         _print(findings)
     if failure is not None:
         show_error(failure, debug=options.debug)
-        return ExitCode.ENGINE_DIED
+        return ExitCode.ENGINE_DIED if engine is None else exit_code_of(failure)
     return ExitCode.DONE
+
+
+def _model_path(options: argparse.Namespace) -> str | None:
+    name: str | None = getattr(options, "model", None)
+    if name is None or options.fake_engine:
+        return name
+    return str(choose_model(name, Settings()).path)
+
+
+def _measure(session: ChatSession, path: str, paths: Paths) -> dict[str, Any] | None:
+    for _ in session.load(path, ModelParams(), KnownModels.in_paths(paths)):
+        pass
+    if session.model is None:
+        return None
+    cache_types = [msgspec.to_builtins(row) for row in session.measure_cache_types()]
+    return {**msgspec.to_builtins(session.model), "cache_types": cache_types}
 
 
 def _examine(paths: Paths, engine: EngineDescription | None) -> dict[str, Any]:
@@ -140,6 +170,8 @@ def _print(findings: dict[str, Any]) -> None:
     print("Places")
     for place in findings["paths"]:
         print(f"  {place['name']:<20} {place['path']}{'' if place['writable'] else ' (cannot be written)'}")
+    if findings.get("model"):
+        _print_model(findings["model"])
     starter, display = findings["starter"], findings["display"]
     print("Starter model")
     where = starter["path"] or f"not installed: {STARTER_INSTALL}"
@@ -149,3 +181,22 @@ def _print(findings: dict[str, Any]) -> None:
     print(f"  {'can be opened' if display['available'] else display['reason']}")
     if display["hint"]:
         print(f"  {display['hint']}")
+
+
+def _print_model(model: dict[str, Any]) -> None:
+    print("Model")
+    layers = f", {model['n_gpu_layers']} of {model['n_layer'] + 1} layers" if model["n_gpu_layers"] else ""
+    print(f"  {safe_text(model['name'])}, on {model['device']}{layers}")
+    sizes = {"weights": "weight_bytes", "cache": "cache_bytes", "compute buffers": "compute_bytes"}
+    for name, key in sizes.items():
+        print(f"  {name:<20} {model[key] / _MIB:,.0f} MiB")
+    for notice in model["notices"]:
+        print(f"  {notice}")
+    print(f"Cache types, for a context of {model['n_ctx']:,} tokens")
+    print(f"  {'keys':<7}{'values':<8}{'bytes/token':>12}{'MiB':>9}{'prefill/s':>11}{'decode/s':>10}")
+    for row in model["cache_types"]:
+        begin = f"  {row['type_k']:<7}{row['type_v']:<8}{row['bytes_per_token']:>12,}{row['total_bytes'] / _MIB:>9,.0f}"
+        if row["reason"]:
+            print(f"{begin}  not measured: {row['reason']}")
+        else:
+            print(f"{begin}{row['prefill_rate']:>11,.0f}{row['decode_rate']:>10,.1f}")

@@ -7,17 +7,20 @@ import uuid
 from collections.abc import Callable
 from typing import Any
 
+import msgspec
 from prompt_toolkit import PromptSession
 from prompt_toolkit.formatted_text import FormattedText
 from prompt_toolkit.history import FileHistory, History, InMemoryHistory
 from prompt_toolkit.key_binding import KeyBindings, KeyPressEvent
 
 from app.cli.chat_options import parse_setting
-from app.cli.chat_plan import ChatPlan, remember_model
-from app.cli.outcome import ExitCode, show_error
+from app.cli.chat_plan import ChatPlan, note_chat_format, remember_model
+from app.cli.outcome import ExitCode, dropped_sentence, show_error
+from app.cli.reply_printer import ReplyPrinter
 from app.cli.session import Answer, ChatSession
 from app.cli.terminal_text import is_blank, safe_text
 from app.errors import AppError
+from app.known_models import KnownModels
 from app.model_choice import choose_model
 from app.paths import Paths
 from app.settings import SettingsStore
@@ -25,10 +28,13 @@ from engine import (
     ChatMessage,
     Delta,
     EngineError,
+    Finished,
     PrefillProgress,
+    PromptMode,
     RequestMetrics,
     Role,
     SamplingParams,
+    TurnsDropped,
     param_infos,
 )
 from models import ModelsError
@@ -39,6 +45,8 @@ _HELP = """\
 /system TEXT      change the system prompt and begin a new chat; without TEXT, none
 /set NAME=VALUE   change a sampling setting; without NAME, show all
 /model PATH       load another model, or `starter`; without PATH, load the same again
+/continue         go on with the last reply
+/prompt           the chat as the model reads it
 /stats            the numbers of the last reply
 /quit             leave (also Ctrl-D)
 
@@ -69,6 +77,7 @@ class InteractiveChat:
         self._session = session
         self._plan = plan
         self._store = store
+        self._known = KnownModels.in_paths(paths)
         self._read_line = read_line or _Prompt(paths, self._toolbar).read
         self._history: list[ChatMessage] = []
         self._last: Answer | None = None
@@ -79,6 +88,8 @@ class InteractiveChat:
             "/system": self._system,
             "/set": self._set,
             "/model": self._model,
+            "/continue": self._continue,
+            "/prompt": self._show_prompt,
             "/stats": self._stats,
         }
 
@@ -157,9 +168,31 @@ class InteractiveChat:
         if argument:
             choice = choose_model(argument.strip("'\""), self._store.load()[0])
             self._plan = dataclasses.replace(
-                self._plan, path=str(choice.path), label=choice.label, last_model=choice.last_model
+                self._plan,
+                path=str(choice.path),
+                label=choice.label,
+                last_model=choice.last_model,
+                chat_format=self._store.load()[0].chat_formats.get(choice.last_model),
             )
         self._load()
+
+    def _continue(self, argument: str) -> None:
+        if not self._history or self._history[-1].role is not Role.ASSISTANT:
+            print("There is no reply to go on with.")
+            return
+        finished = self._reply(tuple(self._history), PromptMode.CONTINUE)
+        half = self._history[-1]
+        # New thinking belongs to what was thought before, unless the answer had begun.
+        thinking = half.thinking if half.content else half.thinking + finished.thinking
+        self._history[-1] = ChatMessage(Role.ASSISTANT, half.content + finished.text, thinking)
+
+    def _show_prompt(self, argument: str) -> None:
+        if not any(message.role is not Role.SYSTEM for message in self._history):
+            print("There is no message yet.")
+            return
+        if self._session.model is None:
+            self._load()
+        print(safe_text(self._session.render(tuple(self._history), self._plan.prompt_options)))
 
     def _stats(self, argument: str) -> None:
         if self._last is None:
@@ -175,43 +208,61 @@ class InteractiveChat:
         self._session.forget_the_past()
         label = safe_text(self._plan.label)
         with self._session.interrupted_by_ctrl_c():
-            for share in self._session.load(self._plan.path, self._plan.params):
+            for share in self._session.load(self._plan.path, self._plan.params, self._known):
                 print(f"\rLoading {label}: {share:4.0%}", end="", flush=True)
         model = self._session.model
         assert model is not None
         print(f"\r\x1b[K{label} is loaded ({model.type_name}, context {model.n_ctx:,}, {model.n_threads} threads).")
-        for notice in model.notices:
-            print(safe_text(notice))
+        self._plan, notice = note_chat_format(self._store, self._plan, model)
+        for sentence in (*model.notices, notice):
+            if sentence:
+                print(safe_text(sentence))
         remember_model(self._store, self._plan.last_model)
 
     def _ask(self, text: str) -> None:
+        question = ChatMessage(Role.USER, text)
+        finished = self._reply((*self._history, question))
+        # A reply that was stopped is part of the chat: the user has read it.
+        self._history += [question, ChatMessage(Role.ASSISTANT, finished.text, finished.thinking)]
+
+    def _reply(self, messages: tuple[ChatMessage, ...], mode: PromptMode = PromptMode.CHAT) -> Finished:
+        """Ask, and print what comes."""
         self._session.forget_the_past()
         if self._session.model is None:  # the engine died, or a load was given up
             self._load()
-        question = ChatMessage(Role.USER, text)
         printed = ""
+        printer = ReplyPrinter(is_terminal=True)
+        answer: Answer | None = None
         with self._session.interrupted_by_ctrl_c():
             try:
-                for item in self._session.ask((*self._history, question), self._plan.sampling, chat_id=self._chat_id):
+                for item in self._session.ask(
+                    messages,
+                    self._plan.sampling,
+                    chat_id=self._chat_id,
+                    adapters=self._plan.adapters,
+                    options=msgspec.structs.replace(self._plan.prompt_options, mode=mode),
+                ):
                     match item:
+                        case TurnsDropped():
+                            print(dropped_sentence(item))
                         case PrefillProgress():
                             self._show_prefill(item)
                         case Delta():
-                            shown = safe_text(item.text)
+                            shown = printer.delta(item)
                             # The first text takes the place of what was shown of the prefill.
                             print(shown if printed else f"\r\x1b[K{shown}", end="", flush=True)
                             printed += shown
                             _show_live(item)
                         case Answer():
-                            self._last = item
+                            answer = self._last = item
             finally:
+                print(printer.end(), end="")
                 print("" if printed else "\r\x1b[K", end="\n" if printed and not printed.endswith("\n") else "")
                 _set_title("Fireside")
-        if self._last is None:
-            return
-        # A reply that was stopped is part of the chat: the user has read it.
-        self._history += [question, ChatMessage(Role.ASSISTANT, self._last.finished.text)]
-        print(f"\x1b[2m{summary_of(self._last.finished.metrics)}\x1b[0m", flush=True)
+        if answer is None:
+            raise KeyboardInterrupt
+        print(f"\x1b[2m{summary_of(answer.finished.metrics)}\x1b[0m", flush=True)
+        return answer.finished
 
     def _show_prefill(self, progress: PrefillProgress) -> None:
         if progress.num_done_tokens < progress.num_total_tokens:

@@ -8,7 +8,7 @@ from typing import Any
 
 import app.errors
 from app.errors import AppError
-from engine import EngineError, EngineUnavailable, InvalidParams, ModelLoadError
+from engine import EngineError, EngineUnavailable, InvalidParams, ModelLoadError, TurnsDropped
 from models import ModelsError
 
 
@@ -80,3 +80,11 @@ def report(error: Exception, *, as_json: bool, debug: bool) -> int:
     if as_json:
         print_failed(error)
     return exit_code_of(error)
+
+
+def dropped_sentence(dropped: TurnsDropped) -> str:
+    """Say what of a chat the model does not see."""
+    if dropped.is_reply_cut:
+        return "The context is full: the model sees only the last part of its reply."
+    count = "1 earlier message was" if dropped.num_messages == 1 else f"{dropped.num_messages} earlier messages were"
+    return f"The context is full: {count} left out."

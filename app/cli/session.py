@@ -11,8 +11,12 @@ from collections.abc import Iterator
 from types import FrameType
 from typing import NoReturn
 
+from app.known_models import KnownModels
 from engine import (
     Abort,
+    Adapter,
+    CacheTypeRow,
+    CacheTypesMeasured,
     CancelLoad,
     ChatMessage,
     Command,
@@ -30,11 +34,17 @@ from engine import (
     LoadModel,
     LoadProgress,
     LogLine,
+    MeasureCacheTypes,
     ModelDescription,
     ModelLoaded,
     ModelParams,
+    Overflow,
     PrefillProgress,
+    PromptOptions,
+    Rendered,
+    RenderPrompt,
     SamplingParams,
+    TurnsDropped,
     error_from_info,
 )
 
@@ -42,7 +52,10 @@ _LOG = logging.getLogger(__name__)
 _ENGINE_LOG = logging.getLogger("engine.worker")
 # Where a wait cannot be interrupted by a signal (Windows), Ctrl-C is seen after at most this long.
 _POLL_S = 0.2
-_FINAL = (Finished, Failed, ModelLoaded, LoadCancelled, EngineDescribed)
+_FINAL = (Finished, Failed, ModelLoaded, LoadCancelled, Rendered, EngineDescribed, CacheTypesMeasured)
+
+# A chat goes on when it is longer than the context; that it was cut is said.
+USUAL_OPTIONS = PromptOptions(overflow=Overflow.DROP_OLDEST)
 
 
 class _Interrupt:
@@ -113,8 +126,11 @@ class ChatSession:
         finally:
             signal.signal(signal.SIGINT, before)
 
-    def load(self, path: str, params: ModelParams) -> Iterator[float]:
+    def load(self, path: str, params: ModelParams, known: KnownModels | None = None) -> Iterator[float]:
         """Load a model, yielding the share that is done; `model` describes it afterwards.
+
+        Args:
+            known: says whether the file needs a trial first, and remembers it when it is loaded.
 
         Raises:
             EngineError: it could not be loaded.
@@ -123,13 +139,16 @@ class ChatSession:
         request_id = self._next_id("load")
         self.model = None
         self.was_interrupted = False
-        self._send(LoadModel(request_id=request_id, path=path, params=params))
+        is_known = known is not None and known.has(path, params)
+        self._send(LoadModel(request_id=request_id, path=path, params=params, is_known=is_known))
         for event in self._answers(request_id, CancelLoad(request_id=request_id)):
             match event:
                 case LoadProgress():
                     yield event.progress
                 case ModelLoaded():
                     self.model = event.description
+                    if known is not None:
+                        known.add(path, params)
                 case Failed():
                     self._raise(event)
                 case _:
@@ -138,8 +157,14 @@ class ChatSession:
             raise KeyboardInterrupt
 
     def ask(
-        self, messages: tuple[ChatMessage, ...], sampling: SamplingParams, *, chat_id: str | None = None
-    ) -> Iterator[PrefillProgress | Delta | Answer]:
+        self,
+        messages: tuple[ChatMessage, ...],
+        sampling: SamplingParams,
+        *,
+        chat_id: str | None = None,
+        adapters: tuple[Adapter, ...] = (),
+        options: PromptOptions = USUAL_OPTIONS,
+    ) -> Iterator[TurnsDropped | PrefillProgress | Delta | Answer]:
         """Request a reply, yielding what comes of it; the last item is the Answer.
 
         Raises:
@@ -149,13 +174,22 @@ class ChatSession:
         begin = time.perf_counter()
         first_text: float | None = None
         self.was_interrupted = False
-        self._send(Generate(request_id=request_id, messages=messages, sampling=sampling, chat_id=chat_id))
+        self._send(
+            Generate(
+                request_id=request_id,
+                messages=messages,
+                sampling=sampling,
+                chat_id=chat_id,
+                adapters=adapters,
+                options=options,
+            )
+        )
         for event in self._answers(request_id, Abort(request_id=request_id)):
             match event:
                 case Delta():
                     first_text = first_text or time.perf_counter() - begin
                     yield event
-                case PrefillProgress():
+                case PrefillProgress() | TurnsDropped():
                     yield event
                 case Finished():
                     yield Answer(event, first_text)
@@ -163,6 +197,24 @@ class ChatSession:
                     self._raise(event)
                 case _:
                     pass
+
+    def render(self, messages: tuple[ChatMessage, ...], options: PromptOptions = USUAL_OPTIONS) -> str:
+        """Return the prompt text of a chat.
+
+        Raises:
+            EngineError: there is none.
+        """
+        request_id = self._next_id("render")
+        self._send(RenderPrompt(request_id=request_id, messages=messages, options=options))
+        for event in self._answers(request_id, None):
+            match event:
+                case Rendered():
+                    return event.text
+                case Failed():
+                    self._raise(event)
+                case _:
+                    pass
+        raise KeyboardInterrupt
 
     def describe_engine(self) -> EngineDescription:
         """Return versions and devices of the engine.
@@ -176,6 +228,24 @@ class ChatSession:
             match event:
                 case EngineDescribed():
                     return event.description
+                case Failed():
+                    self._raise(event)
+                case _:
+                    pass
+        raise KeyboardInterrupt
+
+    def measure_cache_types(self) -> tuple[CacheTypeRow, ...]:
+        """Return size and speed of the cache types with the loaded model; takes some seconds.
+
+        Raises:
+            EngineError: there is no model, or the engine died.
+        """
+        request_id = self._next_id("measure")
+        self._send(MeasureCacheTypes(request_id=request_id))
+        for event in self._answers(request_id, None):
+            match event:
+                case CacheTypesMeasured():
+                    return event.rows
                 case Failed():
                     self._raise(event)
                 case _:

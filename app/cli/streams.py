@@ -4,7 +4,10 @@ import contextlib
 import io
 import os
 import sys
+from pathlib import Path
 from typing import TextIO
+
+from app.errors import UsageError
 
 
 def open_standard_streams() -> None:
@@ -67,6 +70,22 @@ def decode_text(data: bytes) -> tuple[str, str | None]:
         return data.decode("utf-8-sig"), None
     except UnicodeDecodeError:
         return data.decode("cp1252", errors="replace"), "The text is no valid UTF-8, so it was read as Windows-1252."
+
+
+def read_text_file(name: str) -> str:
+    """Return the text in a file that the command line names.
+
+    Raises:
+        UsageError: it cannot be read.
+    """
+    try:
+        text, notice = decode_text(Path(name).expanduser().read_bytes())
+    except (OSError, ValueError, RuntimeError) as error:
+        reason = getattr(error, "strerror", None) or str(error)
+        raise UsageError(f"{name} cannot be read: {reason}.", "Give the path of a text file.") from error
+    if notice:
+        print(f"fireside: {notice}", file=sys.stderr)
+    return text
 
 
 def read_standard_input() -> tuple[str, str | None]:

@@ -16,6 +16,7 @@ from app.desktop.widgets.main_window import MainWindow
 from app.desktop.widgets.model_picker import ModelPicker
 from app.desktop.widgets.notices import Notice
 from app.desktop.widgets.readouts import Readouts
+from app.desktop.widgets.reply_outcome import dropped_text
 from app.desktop.widgets.shortcuts import Shortcut, ShortcutList, install
 from app.settings import Theme as ThemeMode
 from engine import ErrorInfo, FinishReason, ModelDescription
@@ -120,6 +121,18 @@ class WindowActions(QObject):
         notice = Notice(key="link", text="Open this address outside of Fireside?", hint=target, actions=actions)
         self.show_notice(notice)
 
+    def continue_reply(self) -> None:
+        """Let the last reply go on; the keys are where one would write next, for the button goes away."""
+        self._window.composer.text_edit.setFocus()
+        self._conversation.go_on()
+
+    def toggle_thinking(self) -> None:
+        """Show or hide what the model thought before its last reply."""
+        reply = self._conversation.last_reply
+        row = self._window.chat_view.reply_row(reply.turn_id) if reply else None
+        if row is not None and row.fold.isVisible():
+            row.fold.head.toggle()
+
     def copy_last_reply(self) -> None:
         """Put the last reply on the clipboard."""
         reply = self._conversation.last_reply
@@ -147,6 +160,8 @@ class WindowActions(QObject):
             Shortcut(label="New line", keys=("Shift+Return",)),
             Shortcut(label="Stop the reply", keys=("Esc", "Ctrl+."), call=self._conversation.stop),
             Shortcut(label="Ask again", keys=("Ctrl+R",), call=self._conversation.retry),
+            Shortcut(label="Continue the reply", keys=("Ctrl+Shift+R",), call=self.continue_reply),
+            Shortcut(label="Show or hide the thinking", keys=("Ctrl+T",), call=self.toggle_thinking),
             Shortcut(label="New chat", keys=("Ctrl+N", "Ctrl+Shift+O"), call=self.new_chat),
             Shortcut(label="Write a message", keys=("Shift+Esc", "Ctrl+J"), call=window.composer.text_edit.setFocus),
             Shortcut(label="Choose a model", keys=("Ctrl+L",), call=self._picker.open_menu),
@@ -175,6 +190,9 @@ class WindowActions(QObject):
         conversation.turn_removed.connect(view.remove_turn)
         conversation.reset.connect(self._on_reset)
         conversation.reply_grew.connect(self._on_reply_grew)
+        conversation.thinking_grew.connect(self._on_thinking_grew)
+        conversation.answer_taken_back.connect(self._on_answer_taken_back)
+        conversation.turns_dropped.connect(self._on_turns_dropped)
         conversation.reply_restarted.connect(self._on_reply_restarted)
         conversation.reply_changed.connect(self._on_reply_changed)
         conversation.busy_changed.connect(self._window.composer.set_busy)
@@ -196,6 +214,7 @@ class WindowActions(QObject):
         window.top_bar.new_chat_requested.connect(self.new_chat)
         window.top_bar.menu_requested.connect(self._open_menu)
         view.retry_requested.connect(self._conversation.retry)
+        view.continue_requested.connect(self.continue_reply)
         view.load_requested.connect(self._model.load_again)
         view.link_activated.connect(self.ask_about_link)
         empty.open_requested.connect(self._picker.open_file)
@@ -260,6 +279,20 @@ class WindowActions(QObject):
         row = self._window.chat_view.reply_row(reply.turn_id)
         if row is not None:
             row.append(text)
+
+    def _on_thinking_grew(self, reply: ReplyTurn, text: str) -> None:
+        row = self._window.chat_view.reply_row(reply.turn_id)
+        if row is not None:
+            row.append_thinking(text)
+
+    def _on_answer_taken_back(self, reply: ReplyTurn) -> None:
+        row = self._window.chat_view.reply_row(reply.turn_id)
+        if row is not None:
+            row.take_back()
+
+    def _on_turns_dropped(self, reply: ReplyTurn) -> None:
+        if reply.dropped is not None:
+            self._window.announce(dropped_text(reply.dropped))
 
     def _on_reply_restarted(self, reply: ReplyTurn) -> None:
         row = self._window.chat_view.reply_row(reply.turn_id)

@@ -153,6 +153,20 @@ class LlamaBackend:
         return np.frombuffer(memoryview(values), np.float32)
 
     @property
+    def max_step_tokens(self) -> int:
+        """See Backend.
+
+        Where layers keep a window, a step must be one micro-batch: llama.cpp places all of them on trial first, and
+        placing the second can drop cells that the first still looks at, without a word.
+        """
+        return int(self._library.llama_n_ubatch(self.context)) if self.n_swa > 0 else self._capacity
+
+    @property
+    def mixes_parts(self) -> bool:
+        """See Backend; a hybrid memory cuts a step of different lengths into several micro-batches."""
+        return not (self.kind is MemoryKind.HYBRID and self.n_swa > 0)
+
+    @property
     def shares_cells_only(self) -> bool:
         """See SequenceMemory."""
         return self.kind is MemoryKind.PLAIN

@@ -7,6 +7,7 @@ import importlib.util
 import logging
 import sys
 from collections import deque
+from collections.abc import Callable
 from typing import Any
 
 from engine.errors import EngineStartFailed
@@ -26,6 +27,7 @@ class NativeLog:
 
     def __init__(self) -> None:
         self.errors: deque[str] = deque(maxlen=_ERROR_LINES)
+        self.listener: Callable[[str], None] | None = None  # hears every line while it is set
         self._level = 0
         self._text = ""
 
@@ -46,6 +48,8 @@ class NativeLog:
             return
         if self._level == _LEVEL_ERROR:
             self.errors.append(text)
+        if self.listener is not None:
+            self.listener(text)
         # Its warnings are about choices we make on purpose, and a stop counts as an error there: none is one of ours,
         # which tell their reason themselves.
         _NATIVE_LOG.info("%s", text)
@@ -123,6 +127,11 @@ def return_memory() -> None:
 def gpu_names() -> list[str]:
     """Return the descriptions of the graphics devices the library can use."""
     return [device.description for device in devices() if device.kind in ("gpu", "integrated gpu")]
+
+
+def device_handle(place: int) -> int:
+    """Return the library's own handle of a device, by its place in `devices()`."""
+    return int(native_function("ggml_backend_dev_get", ctypes.c_void_p, ctypes.c_size_t)(place))
 
 
 def devices() -> tuple[Device, ...]:

@@ -8,8 +8,10 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 import numpy.typing as npt
 
+from engine.backend_llama.constrained import ConstrainedSampler
 from engine.backend_llama.library import library
 from engine.errors import DecodeFailed, InvalidParams
+from engine.grammar import Indices, Matcher
 from engine.params import SamplingParams
 from engine.sampling import chain_of, num_remembered, selector_of
 
@@ -17,6 +19,10 @@ from engine.sampling import chain_of, num_remembered, selector_of
 _MIN_TEMPERATURE = 1e-3
 _MIROSTAT_M = 100  # tokens its estimate looks at, as in the paper
 _DRY_BREAKERS = (b"\n", b":", b'"', b"*")  # llama.cpp's own: a repeated sequence ends there
+
+_CANDIDATE = np.dtype([("id", np.int32), ("logit", np.float32), ("p", np.float32)])  # llama_token_data
+# They correct themselves by what they chose: to choose twice for one token would mislead them.
+_LEARNING_SELECTORS = frozenset({"mirostat", "mirostat_v2", "adaptive_p"})
 
 
 class LogitSource(Protocol):
@@ -87,11 +93,18 @@ class GreedySampler:
 
     def sample(self, row: int) -> int:
         """See Sampler."""
+        return self.choose(row)
+
+    def choose(self, row: int, allowed: Indices | None = None) -> int:
+        """See Chooser."""
         logits = self._source.logits(row)
         token = int(logits.argmax())
         if math.isnan(logits[token]):  # argmax finds a NaN first
             raise _not_numbers()
-        return token
+        return token if allowed is None else int(allowed[logits[allowed].argmax()])
+
+    def accept(self, token: int) -> None:
+        """See Chooser."""
 
     @property
     def is_complete(self) -> bool:
@@ -142,13 +155,28 @@ class ChainSampler:
 
     def sample(self, row: int) -> int:
         """See Sampler."""
-        if not self._has_checked:  # a broken file shows at once; the native chain would pick the last token
-            if np.isnan(self._source.logits(row).max()):
-                raise _not_numbers()
-            self._has_checked = True
+        self._check(row)
         index = self._source.output_index(row)
         token: int = self._library.llama_sampler_sample(self._chain, self._source.context, index)
         return token
+
+    def choose(self, row: int, allowed: Indices | None = None) -> int:
+        """See Chooser."""
+        self._check(row)
+        logits = self._source.logits(row)
+        ids = np.arange(len(logits), dtype=np.int32) if allowed is None else allowed
+        candidates = np.zeros(len(ids), _CANDIDATE)
+        candidates["id"], candidates["logit"] = ids, logits[ids]
+        data = ctypes.cast(candidates.ctypes.data, self._library.llama_token_data_p)
+        array = self._library.llama_token_data_array(data, len(ids), -1, False)
+        self._library.llama_sampler_apply(self._chain, ctypes.byref(array))
+        if not 0 <= array.selected < array.size:
+            raise DecodeFailed("The sampling settings leave no token to choose.", "Reset the sampling settings.")
+        return int(array.data[array.selected].id)
+
+    def accept(self, token: int) -> None:
+        """See Chooser."""
+        self._library.llama_sampler_accept(self._chain, token)
 
     @property
     def is_complete(self) -> bool:
@@ -164,19 +192,45 @@ class ChainSampler:
             self._library.llama_sampler_free(self._chain)
             self._chain = None
 
+    def _check(self, row: int) -> None:
+        if not self._has_checked:  # a broken file shows at once; the native chain would pick the last token
+            if np.isnan(self._source.logits(row).max()):
+                raise _not_numbers()
+            self._has_checked = True
+
     def _add(self, step: Any) -> None:
         if not step:  # adding a null pointer crashes
             raise DecodeFailed("A sampler could not be made.", "Reset the sampling settings.")
         self._library.llama_sampler_chain_add(self._chain, step)
 
 
+LlamaSampler = GreedySampler | ChainSampler | ConstrainedSampler
+
+
 def new_sampler(
-    source: LogitSource, params: SamplingParams, seed: int, prompt: Sequence[int]
-) -> GreedySampler | ChainSampler:
-    """Return the cheapest sampler for these settings."""
+    source: LogitSource,
+    params: SamplingParams,
+    seed: int,
+    prompt: Sequence[int],
+    *,
+    matcher: Matcher | None = None,
+    is_thinking: bool = False,
+) -> LlamaSampler:
+    """Return the cheapest sampler for these settings.
+
+    Args:
+        matcher: what the reply has to follow, with all that is there of it taken in.
+        is_thinking: whether the matcher has to wait for `end_thinking`.
+    """
+    sampler: GreedySampler | ChainSampler
     if params.temperature == 0.0 and not chain_of(params) and not params.logit_bias:
-        return GreedySampler(source)
-    return ChainSampler(source, params, ctypes.c_uint32(seed).value, prompt)
+        sampler = GreedySampler(source)
+    else:
+        sampler = ChainSampler(source, params, ctypes.c_uint32(seed).value, prompt)
+    if matcher is None:
+        return sampler
+    selector = selector_of(params).name
+    return ConstrainedSampler(sampler, matcher, asks_first=selector not in _LEARNING_SELECTORS, is_thinking=is_thinking)
 
 
 def _not_numbers() -> DecodeFailed:

@@ -11,6 +11,7 @@ from engine.messages.commands import (
     DescribeEngine,
     Generate,
     LoadModel,
+    MeasureCacheTypes,
     Overflow,
     PromptMode,
     PromptOptions,
@@ -21,6 +22,8 @@ from engine.messages.commands import (
     UnloadModel,
 )
 from engine.messages.events import (
+    CacheTypeRow,
+    CacheTypesMeasured,
     Counted,
     Delta,
     Device,
@@ -50,6 +53,8 @@ __all__ = [
     "PROTOCOL_VERSION",
     "Abort",
     "Adapter",
+    "CacheTypeRow",
+    "CacheTypesMeasured",
     "CancelLoad",
     "ChatMessage",
     "Command",
@@ -71,6 +76,7 @@ __all__ = [
     "LoadModel",
     "LoadProgress",
     "LogLine",
+    "MeasureCacheTypes",
     "MemoryKind",
     "MessageError",
     "ModelDescription",

@@ -96,11 +96,17 @@ class Adapter(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class LoadModel(msgspec.Struct, frozen=True, kw_only=True, tag=True):
-    """Load a model; answered by LoadProgress, then ModelLoaded, LoadCancelled or Failed with this id."""
+    """Load a model; answered by LoadProgress, then ModelLoaded, LoadCancelled or Failed with this id.
+
+    Attributes:
+        is_known: whether this file, unchanged, was loaded before with these settings; any other is tried in a process
+            of its own first.
+    """
 
     request_id: str
     path: str
     params: ModelParams = ModelParams()
+    is_known: bool = False
 
 
 class CancelLoad(msgspec.Struct, frozen=True, kw_only=True, tag=True):
@@ -157,10 +163,28 @@ class DescribeEngine(msgspec.Struct, frozen=True, kw_only=True, tag=True):
     request_id: str
 
 
+class MeasureCacheTypes(msgspec.Struct, frozen=True, kw_only=True, tag=True):
+    """Tell size and speed of the cache types with the loaded model; answered by CacheTypesMeasured or Failed.
+
+    Takes some seconds in which nothing else is computed; refused while requests run.
+    """
+
+    request_id: str
+
+
 class Shutdown(msgspec.Struct, frozen=True, kw_only=True, tag=True):
     """End the worker."""
 
 
 Command = (
-    LoadModel | CancelLoad | UnloadModel | Generate | Abort | CountTokens | RenderPrompt | DescribeEngine | Shutdown
+    LoadModel
+    | CancelLoad
+    | UnloadModel
+    | Generate
+    | Abort
+    | CountTokens
+    | RenderPrompt
+    | DescribeEngine
+    | MeasureCacheTypes
+    | Shutdown
 )

@@ -43,6 +43,7 @@ class ModelDescription(msgspec.Struct, frozen=True, kw_only=True):
         n_ctx_requested: what was asked for; 0 where the engine chose.
         weight_bytes: bytes of the model's tensors.
         kv_bytes_per_token: bytes one token takes in the KV cache.
+        cache_bytes, compute_bytes: what the context takes: what holds it, and the buffers of a step.
         load_s: seconds from LoadModel to ModelLoaded.
         chat_format: what makes a chat into a prompt by default: "file" for the file's own template, the name of a
             known format, None where there is neither.
@@ -74,6 +75,8 @@ class ModelDescription(msgspec.Struct, frozen=True, kw_only=True):
     has_chat_template: bool
     load_s: float
     memory: MemoryKind = MemoryKind.PLAIN
+    cache_bytes: int = 0
+    compute_bytes: int = 0
     chat_format: str | None = None
     chat_formats: tuple[str, ...] = ()
     can_think: bool = False
@@ -245,6 +248,32 @@ class EngineDescribed(msgspec.Struct, frozen=True, kw_only=True, tag=True):
     description: EngineDescription
 
 
+class CacheTypeRow(msgspec.Struct, frozen=True, kw_only=True):
+    """What a pair of cache types costs and brings with the loaded model.
+
+    Attributes:
+        bytes_per_token: of the cache, on average over the context.
+        total_bytes: of the cache at the model's context size.
+        prefill_rate, decode_rate: tokens a second, measured in a small context; None where it was not measured.
+        reason: why not, mostly that this model cannot use the pair; empty where it was measured.
+    """
+
+    type_k: str
+    type_v: str
+    bytes_per_token: int
+    total_bytes: int
+    prefill_rate: float | None
+    decode_rate: float | None
+    reason: str = ""
+
+
+class CacheTypesMeasured(msgspec.Struct, frozen=True, kw_only=True, tag=True):
+    """Answer to MeasureCacheTypes."""
+
+    request_id: str
+    rows: tuple[CacheTypeRow, ...]
+
+
 class EngineDied(msgspec.Struct, frozen=True, kw_only=True, tag=True):
     """The worker is gone; every open request has failed before this event. Made by the client.
 
@@ -274,5 +303,6 @@ Event = (
     | Counted
     | Rendered
     | EngineDescribed
+    | CacheTypesMeasured
     | EngineDied
 )

@@ -1,15 +1,18 @@
 """Settings of a model and of a request: frozen, self-validating, with the metadata a panel is drawn from."""
 
 from engine.params.declare import ParamInfo, param_infos
-from engine.params.model import CACHE_TYPES, FlashAttention, ModelParams
+from engine.params.model import CACHE_TYPES, FlashAttention, LoadMode, ModelParams, RopeScaling, SplitMode
 from engine.params.sampling import SAMPLER_NAMES, SamplingParams
 
 __all__ = [
     "CACHE_TYPES",
     "SAMPLER_NAMES",
     "FlashAttention",
+    "LoadMode",
     "ModelParams",
     "ParamInfo",
+    "RopeScaling",
     "SamplingParams",
+    "SplitMode",
     "param_infos",
 ]

@@ -13,7 +13,7 @@ from typing import IO, Any
 import psutil
 import pytest
 
-from tests.support.gguf_files import edit_gguf, write_other_kinds, write_tiny_mamba, write_tiny_model
+from tests.support.gguf_files import edit_gguf, write_other_kinds, write_tiny_model
 from tests.support.hostile_gguf import FOREIGN_FILES, IMPOSSIBLE_FILES
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -160,7 +160,8 @@ def test_empty_stop_string_stops_nothing_and_a_blank_does() -> None:
 
 
 def test_failed_request_exits_1(tiny: Path, tmp_path: Path) -> None:
-    broken = edit_gguf(tiny, tmp_path / "broken.gguf", set={"tokenizer.chat_template": "{{ raise_exception('no') }}"})
+    refuses = "{% if messages[0].content == 'hi' %}{{ raise_exception('no') }}{% endif %}x"
+    broken = edit_gguf(tiny, tmp_path / "broken.gguf", set={"tokenizer.chat_template": refuses})
     for model, prompt, error in ((broken, "hi", "ChatTemplateError"), (tiny, "word " * 400, "ContextOverflow")):
         done = fireside("chat", "-m", model, "--json", prompt)
         assert done.returncode == 1, done.stdout
@@ -205,11 +206,10 @@ def test_model_the_engine_refuses_exits_3(tmp_path: Path) -> None:
     unknown = edit_gguf(
         write_tiny_model(tmp_path / "tiny.gguf"), tmp_path / "u.gguf", set={"tokenizer.ggml.model": "klingon"}
     )
-    for path in (unknown, write_tiny_mamba(tmp_path / "mamba.gguf")):
-        done = fireside("chat", "-m", path, "--json", "hi")
-        assert done.returncode == 3, done.stdout
-        assert [event["event"] for event in events(done.stdout)] == ["failed"]
-        assert "Traceback" not in done.stderr.decode()
+    done = fireside("chat", "-m", unknown, "--json", "hi")
+    assert done.returncode == 3, done.stdout
+    assert [event["event"] for event in events(done.stdout)] == ["failed"]
+    assert "Traceback" not in done.stderr.decode()
 
 
 @posix

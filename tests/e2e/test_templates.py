@@ -11,10 +11,14 @@ from engine import (
     ChatMessage,
     Counted,
     CountTokens,
+    Finished,
+    Generate,
     ModelDescription,
     ModelLoaded,
     ModelParams,
     ProcessClient,
+    PromptMode,
+    PromptOptions,
     Rendered,
     RenderPrompt,
     Role,
@@ -136,3 +140,82 @@ def test_empty_chat_is_refused_and_the_next_is_answered(driver: EngineDriver, st
     _load(driver, starter_path)
     assert driver.wait_failed(driver.generate()).error.error == "RequestError"
     assert driver.reply(_HI, sampling=_GREEDY).text
+
+
+def _rendered(driver: EngineDriver, messages: tuple[ChatMessage, ...], options: PromptOptions) -> str:
+    request_id = driver.new_id()
+    driver.client.send(RenderPrompt(request_id=request_id, messages=messages, options=options))
+    rendered = driver.wait_final(request_id)
+    assert isinstance(rendered, Rendered), rendered
+    return rendered.text
+
+
+def _reply(driver: EngineDriver, messages: tuple[ChatMessage, ...], options: PromptOptions, **sampling) -> Finished:
+    request_id = driver.new_id()
+    params = SamplingParams(**{"temperature": 0, "max_tokens": 12, **sampling})
+    driver.client.send(Generate(request_id=request_id, messages=messages, sampling=params, options=options))
+    return driver.wait_finished(request_id)
+
+
+def test_reply_goes_on_where_it_was_stopped(driver: EngineDriver, starter_path: Path) -> None:
+    _load(driver, starter_path)
+    question = ChatMessage(Role.USER, "What is the capital of France?")
+    half = ChatMessage(Role.ASSISTANT, "The capital of France is")
+    options = PromptOptions(mode=PromptMode.CONTINUE)
+    assert _rendered(driver, (question, half), options).endswith("assistant\nThe capital of France is")
+    reply = _reply(driver, (question, half), options)
+    assert reply.text.startswith(" Paris")
+    assert driver.wait_failed(_send(driver, (question,), options)).error.error == "RequestError"
+
+
+def _send(driver: EngineDriver, messages: tuple[ChatMessage, ...], options: PromptOptions) -> str:
+    request_id = driver.new_id()
+    driver.client.send(Generate(request_id=request_id, messages=messages, sampling=_GREEDY, options=options))
+    return request_id
+
+
+def test_text_is_completed_when_the_format_says_so(driver: EngineDriver, starter_path: Path) -> None:
+    description = _load(driver, starter_path)
+    assert description.chat_format == "file"
+    assert description.chat_formats == ("file", "ChatML", "completion")
+    assert not description.can_think
+    text = ChatMessage(Role.USER, "The sun rises in the east and sets in the")
+    completion = PromptOptions(chat_format="completion")
+    assert _rendered(driver, (text,), completion) == text.content
+    assert _reply(driver, (text,), completion, max_tokens=3).text.startswith(" west")
+
+
+def test_base_model_says_what_can_be_chosen_and_completes(driver: EngineDriver, tmp_path: Path) -> None:
+    path = write_tiny_model(tmp_path / "a.gguf", chat_template=None)
+    path.write_bytes(path.read_bytes().replace(b"<|im_start|>", b"<|no_marker>"))
+    description = _load(driver, path)
+    assert (description.chat_format, description.chat_formats) == (None, ("completion",))
+    failed = driver.wait_failed(_send(driver, (_HI,), PromptOptions()))
+    assert failed.error.error == "ChatTemplateError"
+    assert "completion" in failed.error.hint
+    assert _reply(driver, (_HI,), PromptOptions(chat_format="completion")).token_ids
+
+
+def test_broken_template_gives_way_to_a_known_format(driver: EngineDriver, starter_path: Path, tmp_path: Path) -> None:
+    description = _load(driver, edit_gguf(starter_path, tmp_path / "a.gguf", set={_KEY: "{% for %}"}))
+    assert description.chat_format == "ChatML"
+    assert [notice for notice in description.notices if "ChatML format is used instead" in notice]
+    assert _reply(driver, (_HI,), PromptOptions()).text
+
+
+@pytest.mark.parametrize("budget", [0, 4])
+def test_answer_comes_when_the_budget_of_thinking_is_used_up(
+    driver: EngineDriver, starter_path: Path, tmp_path: Path, budget: int
+) -> None:
+    opens = (
+        CHATML.replace("assistant\\n' }}", "assistant\\n<think>\\n' }}") + "{{ '' if true else '\\n</think>\\n\\n' }}"
+    )
+    description = _load(driver, edit_gguf(starter_path, tmp_path / "a.gguf", set={_KEY: opens}))
+    assert description.can_think
+    thinks = _reply(driver, (_HI,), PromptOptions())
+    assert thinks.thinking
+    assert thinks.text == ""
+    reply = _reply(driver, (_HI,), PromptOptions(), thinking_budget=budget, max_tokens=24)
+    assert "</think>" not in reply.text + reply.thinking
+    assert reply.text
+    assert reply.metrics.num_thinking_tokens >= budget

@@ -5,6 +5,9 @@ import itertools
 from pathlib import Path
 from typing import TypeVar
 
+from PySide6.QtCore import Qt
+from PySide6.QtTest import QTest
+from PySide6.QtWidgets import QAbstractButton
 from pytestqt.qtbot import QtBot
 
 from app.desktop.application import WindowParts
@@ -138,7 +141,7 @@ class Desk:
         self.qtbot.waitUntil(lambda: self.client.count(Generate) > before)
         return self.client.last(Generate).request_id
 
-    def delta(self, request_id: str, text: str) -> None:
+    def delta(self, request_id: str, text: str, *, thinking: str = "", was_thinking: bool = False) -> None:
         """Let a piece arrive and be shown."""
         count = next(self._counts)
         self.client.emit(
@@ -148,12 +151,19 @@ class Desk:
                 num_generated_tokens=count,
                 num_context_tokens=30 + count,
                 decode_s=count * 0.05,
+                thinking=thinking,
+                was_thinking=was_thinking,
             )
         )
         self.parts.bridge._drain()
 
+    def think(self, request_id: str, thinking: str) -> None:
+        """Let a piece of thinking arrive and be shown."""
+        self.delta(request_id, "", thinking=thinking)
+
     def finish(self, request_id: str, text: str, reason: FinishReason = FinishReason.STOP, **changes: object) -> None:
-        """Let the reply end."""
+        """Let the reply end; `changes` are of its measures, but for `stop_string` and `thinking`."""
+        thinking = str(changes.pop("thinking", ""))
         stop_string = changes.pop("stop_string", None)
         self.client.emit(
             Finished(
@@ -163,6 +173,7 @@ class Desk:
                 finish_reason=reason,
                 metrics=metrics(**changes),
                 stop_string=stop_string,  # type: ignore[arg-type]
+                thinking=thinking,
             )
         )
         self.qtbot.waitUntil(lambda: not self.parts.conversation.is_busy)
@@ -172,6 +183,13 @@ class Desk:
         request_id = self.say(question)
         self.delta(request_id, answer)
         self.finish(request_id, answer)
+
+    def press(self, button: QAbstractButton) -> str:
+        """Press a button that asks the engine, and return the id of the request."""
+        before = self.client.count(Generate)
+        QTest.mouseClick(button, Qt.MouseButton.LeftButton)
+        self.qtbot.waitUntil(lambda: self.client.count(Generate) > before)
+        return self.client.last(Generate).request_id
 
     def fail(self, request_id: str, error: ErrorInfo) -> None:
         """Let the reply fail."""

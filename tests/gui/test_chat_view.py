@@ -151,6 +151,17 @@ def test_very_long_message_is_folded_and_can_be_unfolded(desk: Any) -> None:
     assert row.text_widget.document().blockCount() == 2_000
 
 
+def test_long_message_is_unfolded_where_it_stands(desk: Any) -> None:
+    desk.reply("\n".join(f"line {n}" for n in range(2_000)), LONG)
+    row = next(row for row in desk.view.rows if isinstance(row, UserRow))
+    desk.view.go_to_start()
+    desk.view.follow()
+    place = row.mapTo(desk.view, QPoint(0, 0))
+    row._unfold.click()
+    assert row.mapTo(desk.view, QPoint(0, 0)) == place
+    assert not desk.view.is_following
+
+
 def test_copy_gives_the_exact_code(desk: Any) -> None:
     code = "def f():\n\treturn  'a\u00a0b'  # ünïcode 🙂\n\n\nend\\n"
     desk.reply("go", f"text\n\n```python\n{code}\n```\n\nafter")

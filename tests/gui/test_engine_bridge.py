@@ -20,17 +20,21 @@ from engine import (
     Failed,
     Finished,
     FinishReason,
+    Generate,
     LoadCancelled,
     LoadProgress,
     LogLine,
     ModelParams,
     OnEvent,
     PrefillProgress,
+    PromptMode,
+    PromptOptions,
     RequestMetrics,
     RequestState,
     Role,
     SamplingParams,
     StateChanged,
+    TurnsDropped,
 )
 
 
@@ -71,12 +75,22 @@ def bridge(qtbot: QtBot, client: Client) -> Iterator[EngineBridge]:
 
 
 def ask(bridge: EngineBridge) -> str:
-    return bridge.generate([ChatMessage(Role.USER, "hi")], SamplingParams(), "chat")
+    return bridge.generate(
+        [ChatMessage(Role.USER, "hi")],
+        SamplingParams(),
+        chat_id="chat",
+        options=PromptOptions(mode=PromptMode.CONTINUE),
+    )
 
 
-def delta(request_id: str, text: str, count: int) -> Delta:
+def delta(request_id: str, text: str, count: int, **parts: Any) -> Delta:
     return Delta(
-        request_id=request_id, text=text, num_generated_tokens=count, num_context_tokens=count, decode_s=count / 10
+        request_id=request_id,
+        text=text,
+        num_generated_tokens=count,
+        num_context_tokens=count,
+        decode_s=count / 10,
+        **parts,
     )
 
 
@@ -107,6 +121,55 @@ def test_text_comes_before_the_end_and_on_the_window_thread(bridge: EngineBridge
     qtbot.waitUntil(lambda: "end" in order)
     assert order == ["ab", "end"]
     assert threads == [True]
+
+
+def thought(text: str, *, thinking: str = "", was_thinking: bool = False) -> dict[str, Any]:
+    return {"text": text, "thinking": thinking, "was_thinking": was_thinking}
+
+
+@pytest.mark.parametrize(
+    ("parts", "joined"),
+    [
+        ([thought("", thinking="a"), thought("", thinking="b")], thought("", thinking="ab")),
+        ([thought("", thinking="a"), thought("x"), thought("y")], thought("xy", thinking="a")),
+        ([thought("a"), thought("x", was_thinking=True)], thought("x", thinking="a", was_thinking=True)),
+        (
+            [thought("a"), thought("b"), thought("x", thinking="c", was_thinking=True), thought("y")],
+            thought("xy", thinking="abc", was_thinking=True),
+        ),
+        ([thought("x", was_thinking=True), thought("y")], thought("xy", was_thinking=True)),
+    ],
+    ids=["thinking", "thinking then answer", "taken back", "taken back in the middle", "taken back at the start"],
+)
+def test_thinking_and_answer_of_a_tick_are_joined_apart(
+    bridge: EngineBridge, client: Client, qtbot: QtBot, parts: list[dict[str, Any]], joined: dict[str, Any]
+) -> None:
+    request_id = ask(bridge)
+    seen: list[Delta] = []
+    bridge.delta_received.connect(seen.append)
+    client.from_thread(*(delta(request_id, count=n, **part) for n, part in enumerate(parts, 1)))
+    qtbot.waitUntil(lambda: bool(seen))
+    (event,) = seen
+    assert {"text": event.text, "thinking": event.thinking, "was_thinking": event.was_thinking} == joined
+    assert event.num_generated_tokens == len(parts)
+
+
+def test_dropped_turns_come_before_the_text(bridge: EngineBridge, client: Client, qtbot: QtBot) -> None:
+    request_id = ask(bridge)
+    dropped = TurnsDropped(request_id=request_id, num_messages=4, num_tokens=300)
+    order: list[object] = []
+    bridge.turns_dropped.connect(order.append)
+    bridge.delta_received.connect(lambda event: order.append(event.text))
+    client.from_thread(dropped, delta(request_id, "a", 1))
+    qtbot.waitUntil(lambda: len(order) == 2)
+    assert order == [dropped, "a"]
+
+
+def test_options_of_a_request_are_sent(bridge: EngineBridge, client: Client) -> None:
+    ask(bridge)
+    command = client.sent[-1]
+    assert isinstance(command, Generate)
+    assert command.options.mode is PromptMode.CONTINUE
 
 
 def test_two_requests_keep_their_own_text(bridge: EngineBridge, client: Client, qtbot: QtBot) -> None:

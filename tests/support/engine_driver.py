@@ -114,8 +114,12 @@ class EngineDriver:
             self._take(time.monotonic() + 1)
 
     def text_of(self, request_id: str) -> str:
-        """Return the joined deltas of a request."""
-        return "".join(e.text for e in self.events if isinstance(e, Delta) and e.request_id == request_id)
+        """Return the joined deltas of a request, without what turned out to be thinking."""
+        text = ""
+        for event in self.events:
+            if isinstance(event, Delta) and event.request_id == request_id:
+                text = event.text if event.was_thinking else text + event.text
+        return text
 
     def finals_of(self, request_id: str) -> list[Event]:
         """Return all final events of a request that have come."""

@@ -78,7 +78,9 @@ _SPM_WORDS = ("▁the", "▁and", "▁you", "▁is", "▁hello", "▁world", "in
 
 
 @dataclasses.dataclass(frozen=True)
-class _Vocabulary:
+class Vocabulary:
+    """Tokens of a file, as GGUF has them."""
+
     model: str
     tokens: list[bytes]
     types: list[int]
@@ -86,20 +88,23 @@ class _Vocabulary:
     merges: tuple[str, ...] = ()
 
     def id_of(self, token: str) -> int:
+        """Return the number of a token."""
         return self.tokens.index(token.encode())
 
 
-def _bpe() -> _Vocabulary:
+def bpe_vocabulary() -> Vocabulary:
+    """Return GPT-2's bytes, some merges and the control tokens of ChatML."""
     printable = [*range(33, 127), *range(161, 173), *range(174, 256)]
     others = [byte for byte in range(256) if byte not in printable]
     letters = {byte: chr(byte) for byte in printable} | {byte: chr(256 + n) for n, byte in enumerate(others)}
     control = ["<|endoftext|>", "<|im_start|>", "<|im_end|>"]
     texts = control + [letters[byte] for byte in range(256)] + [merge.replace(" ", "") for merge in _BPE_MERGES]
     types = [gguf.TokenType.CONTROL] * len(control) + [gguf.TokenType.NORMAL] * (len(texts) - len(control))
-    return _Vocabulary("gpt2", [text.encode() for text in texts], types, merges=_BPE_MERGES)
+    return Vocabulary("gpt2", [text.encode() for text in texts], types, merges=_BPE_MERGES)
 
 
-def _spm() -> _Vocabulary:
+def spm_vocabulary() -> Vocabulary:
+    """Return letters, byte pieces and some words of a SentencePiece vocabulary."""
     pieces = ["▁", *(chr(c) for c in range(33, 127))]
     for word in _SPM_WORDS:  # every prefix, so that the merges can reach the word
         pieces += [word[:end] for end in range(2, len(word) + 1)]
@@ -110,12 +115,13 @@ def _spm() -> _Vocabulary:
     tokens = [text.encode() for text in (*special, *pieces)]
     types = [*special.values(), *[gguf.TokenType.NORMAL] * len(pieces)]
     scores = [0.0] * len(special) + [-float(len(pieces) - len(p) * 10) if len(p) > 1 else -1e3 for p in pieces]
-    return _Vocabulary("llama", tokens, types, scores)
+    return Vocabulary("llama", tokens, types, scores)
 
 
-def _write_vocabulary(
-    writer: Any, vocabulary: _Vocabulary, *, pre: str, add_bos: bool, bos: str | None, eos: str | None
+def write_vocabulary(
+    writer: Any, vocabulary: Vocabulary, *, pre: str, add_bos: bool, bos: str | None, eos: str | None
 ) -> None:
+    """Put a vocabulary into a file; `pre` is the pre-tokeniser of a bpe one."""
     writer.add_tokenizer_model(vocabulary.model)
     writer.add_token_list(vocabulary.tokens)
     writer.add_token_types(vocabulary.types)
@@ -133,7 +139,8 @@ def _write_vocabulary(
     writer.add_add_bos_token(add_bos)
 
 
-def _fill(writer: Any, seed: int) -> Callable[..., None]:
+def tensor_adder(writer: Any, seed: int) -> Callable[..., None]:
+    """Return a function that adds random tensors to a file."""
     random = numpy.random.default_rng(seed)
 
     def add(name: str, *shape: int, ones: bool = False, scale: float = 0.2) -> None:
@@ -144,7 +151,8 @@ def _fill(writer: Any, seed: int) -> Callable[..., None]:
     return add
 
 
-def _finish(writer: Any) -> None:
+def finish_file(writer: Any) -> None:
+    """Write all that was added."""
     writer.write_header_to_file()
     writer.write_kv_data_to_file()
     writer.write_tensors_to_file()
@@ -177,7 +185,7 @@ def write_tiny_model(
         pre: the name of the pre-tokeniser of a bpe vocabulary.
         bos, eos: texts of these tokens; None takes `<|endoftext|>` and `<|im_end|>`, or `<s>` and `</s>`.
     """
-    vocabulary = _bpe() if vocab == "bpe" else _spm()
+    vocabulary = bpe_vocabulary() if vocab == "bpe" else spm_vocabulary()
     writer = gguf.GGUFWriter(path, arch)
     writer.add_name(f"tiny {arch}")
     writer.add_file_type(gguf.LlamaFileType.ALL_F32)
@@ -196,10 +204,10 @@ def write_tiny_model(
     elif arch == "llama":
         writer.add_rope_dimension_count(head)
     defaults = ("<|endoftext|>", "<|im_end|>") if vocab == "bpe" else ("<s>", "</s>")
-    _write_vocabulary(writer, vocabulary, pre=pre, add_bos=add_bos, bos=bos or defaults[0], eos=eos or defaults[1])
+    write_vocabulary(writer, vocabulary, pre=pre, add_bos=add_bos, bos=bos or defaults[0], eos=eos or defaults[1])
     if chat_template is not None:
         writer.add_chat_template(chat_template)
-    add = _fill(writer, seed)
+    add = tensor_adder(writer, seed)
     add("token_embd.weight", len(vocabulary.tokens), n_embd, scale=1.0)
     add("output.weight", len(vocabulary.tokens), n_embd, scale=1.0)  # tied to the input, it would repeat the last token
     add("output_norm.weight", n_embd, ones=True)
@@ -219,7 +227,7 @@ def write_tiny_model(
         add(f"{block}ffn_gate.weight", 2 * n_embd, n_embd)
         add(f"{block}ffn_up.weight", 2 * n_embd, n_embd)
         add(f"{block}ffn_down.weight", n_embd, 2 * n_embd)
-    _finish(writer)
+    finish_file(writer)
     return path
 
 
@@ -227,7 +235,7 @@ def write_tiny_mamba(
     path: Path, *, chat_template: str | None = CHATML, n_layer: int = 2, n_embd: int = 64, seed: int = 0
 ) -> Path:
     """Write a random recurrent model, whose memory cannot be trimmed, and return its path."""
-    vocabulary = _bpe()
+    vocabulary = bpe_vocabulary()
     n_inner, n_state, n_conv, n_rank = 2 * n_embd, 8, 4, 4
     writer = gguf.GGUFWriter(path, "mamba")
     writer.add_name("tiny mamba")
@@ -242,10 +250,10 @@ def write_tiny_mamba(
     writer.add_ssm_state_size(n_state)
     writer.add_ssm_time_step_rank(n_rank)
     writer.add_layer_norm_rms_eps(1e-5)
-    _write_vocabulary(writer, vocabulary, pre="gpt-2", add_bos=False, bos="<|endoftext|>", eos="<|im_end|>")
+    write_vocabulary(writer, vocabulary, pre="gpt-2", add_bos=False, bos="<|endoftext|>", eos="<|im_end|>")
     if chat_template is not None:
         writer.add_chat_template(chat_template)
-    add = _fill(writer, seed)
+    add = tensor_adder(writer, seed)
     add("token_embd.weight", len(vocabulary.tokens), n_embd, scale=1.0)
     add("output.weight", len(vocabulary.tokens), n_embd, scale=1.0)  # tied to the input, it would repeat the last token
     add("output_norm.weight", n_embd, ones=True)
@@ -261,7 +269,7 @@ def write_tiny_mamba(
         writer.add_tensor(f"{block}ssm_a", -numpy.ones((n_inner, n_state), numpy.float32))
         add(f"{block}ssm_d", n_inner, ones=True)
         add(f"{block}ssm_out.weight", n_embd, n_inner)
-    _finish(writer)
+    finish_file(writer)
     return path
 
 

@@ -28,8 +28,10 @@ from engine import (
     ModelLoaded,
     ModelParams,
     PrefillProgress,
+    PromptOptions,
     SamplingParams,
     StateChanged,
+    TurnsDropped,
 )
 
 _LOG = logging.getLogger(__name__)
@@ -54,8 +56,9 @@ class EngineBridge(QObject):
         load_cancelled: request id.
         load_failed: request id, ErrorInfo.
         state_changed: StateChanged.
+        turns_dropped: TurnsDropped.
         prefill_progressed: PrefillProgress.
-        delta_received: Delta with all text since the last one.
+        delta_received: Delta with all text and thinking since the last one.
         reply_finished: Finished.
         reply_failed: request id, ErrorInfo.
         engine_died: EngineDied; every open request has failed before.
@@ -66,6 +69,7 @@ class EngineBridge(QObject):
     load_cancelled = Signal(str)
     load_failed = Signal(str, object)
     state_changed = Signal(object)
+    turns_dropped = Signal(object)
     prefill_progressed = Signal(object)
     delta_received = Signal(object)
     reply_finished = Signal(object)
@@ -110,11 +114,22 @@ class EngineBridge(QObject):
         """Give up a load."""
         self._client.send(CancelLoad(request_id=request_id))
 
-    def generate(self, messages: Sequence[ChatMessage], sampling: SamplingParams, chat_id: str) -> str:
+    def generate(
+        self,
+        messages: Sequence[ChatMessage],
+        sampling: SamplingParams,
+        *,
+        chat_id: str,
+        options: PromptOptions,
+    ) -> str:
         """Ask for a reply and return the request id."""
         request_id = _new_id("reply")
         self._replies.add(request_id)
-        self._client.send(Generate(request_id=request_id, messages=tuple(messages), sampling=sampling, chat_id=chat_id))
+        self._client.send(
+            Generate(
+                request_id=request_id, messages=tuple(messages), sampling=sampling, chat_id=chat_id, options=options
+            )
+        )
         self._timer.start()
         return request_id
 
@@ -158,8 +173,7 @@ class EngineBridge(QObject):
 
     def _emit_deltas(self, deltas: Sequence[Delta]) -> None:
         if deltas:
-            text = "".join(delta.text for delta in deltas)
-            self.delta_received.emit(msgspec.structs.replace(deltas[-1], text=text))
+            self.delta_received.emit(_joined(deltas))
 
     def _dispatch(self, event: Event) -> None:
         match event:
@@ -173,6 +187,8 @@ class EngineBridge(QObject):
                 self.load_cancelled.emit(event.request_id)
             case StateChanged():
                 self.state_changed.emit(event)
+            case TurnsDropped():
+                self.turns_dropped.emit(event)
             case PrefillProgress():
                 self.prefill_progressed.emit(event)
             case Finished():
@@ -195,6 +211,24 @@ class EngineBridge(QObject):
         elif event.request_id in self._replies:
             self._replies.discard(event.request_id)
             self.reply_failed.emit(event.request_id, event.error)
+
+
+def _joined(deltas: Sequence[Delta]) -> Delta:
+    """Return one Delta that says what all of them say, in order."""
+    text: list[str] = []
+    thinking: list[str] = []
+    for delta in deltas:
+        if delta.was_thinking:
+            thinking += text
+            text = []
+        thinking.append(delta.thinking)
+        text.append(delta.text)
+    return msgspec.structs.replace(
+        deltas[-1],
+        text="".join(text),
+        thinking="".join(thinking),
+        was_thinking=any(delta.was_thinking for delta in deltas),
+    )
 
 
 def _new_id(kind: str) -> str:

@@ -8,17 +8,21 @@ from PySide6.QtCore import QObject, Signal
 
 from app.desktop.bridge.engine_bridge import EngineBridge
 from app.desktop.session.model_session import ModelSession, ModelState
-from app.desktop.session.turns import ReplyState, ReplyTurn, Turn, UserTurn
+from app.desktop.session.turns import Begun, ReplyState, ReplyTurn, Turn, UserTurn
 from engine import (
     ChatMessage,
     Delta,
     ErrorInfo,
     Finished,
     FinishReason,
+    Overflow,
     PrefillProgress,
+    PromptMode,
+    PromptOptions,
     Role,
     SamplingParams,
     StateChanged,
+    TurnsDropped,
 )
 
 _TOO_LONG = "ContextOverflow"
@@ -36,8 +40,11 @@ class Conversation(QObject):
         turn_added: a UserTurn or ReplyTurn at the end.
         turn_removed: id of a turn.
         reply_changed: ReplyTurn whose state or outcome changed.
-        reply_grew: ReplyTurn, the new text.
+        reply_grew: ReplyTurn, the new text of its answer.
+        thinking_grew: ReplyTurn, the new text of its thinking.
+        answer_taken_back: ReplyTurn whose answer so far turned out to be thinking.
         reply_restarted: ReplyTurn whose earlier text is gone, for its new one begins.
+        turns_dropped: ReplyTurn for which earlier turns were left out.
         reset: all turns were replaced.
         busy_changed: whether a reply is in progress or waits for the model.
         text_refused: text of a message that did not fit, ErrorInfo.
@@ -50,7 +57,10 @@ class Conversation(QObject):
     turn_removed = Signal(str)
     reply_changed = Signal(object)
     reply_grew = Signal(object, str)
+    thinking_grew = Signal(object, str)
+    answer_taken_back = Signal(object)
     reply_restarted = Signal(object)
+    turns_dropped = Signal(object)
     reset = Signal()
     busy_changed = Signal(bool)
     text_refused = Signal(str, object)
@@ -77,10 +87,12 @@ class Conversation(QObject):
         self._chat_id = uuid.uuid4().hex
         self._set_aside: tuple[str, list[Turn]] | None = None
         self._open: ReplyTurn | None = None
+        self._begun = Begun()  # what the open reply had before its request
         self._request_id: str | None = None
         self._sent_at = 0.0
         model.changed.connect(self._on_model_changed)
         bridge.state_changed.connect(self._on_state_changed)
+        bridge.turns_dropped.connect(self._on_turns_dropped)
         bridge.prefill_progressed.connect(self._on_prefill_progressed)
         bridge.delta_received.connect(self._on_delta)
         bridge.reply_finished.connect(self._on_finished)
@@ -115,20 +127,22 @@ class Conversation(QObject):
     def retry(self) -> None:
         """Ask for the last reply once more."""
         reply = self.last_reply
-        if self._open is not None or reply is None:
-            return
-        reply.forget_outcome()
-        reply.is_repeat = True
-        self._ask(reply)
-        self.reply_changed.emit(reply)
-        self.busy_changed.emit(True)
-        self._send_if_ready()
+        if self._open is None and reply is not None:
+            reply.is_repeat, reply.is_continuation = True, False
+            self._ask_again(reply)
+
+    def go_on(self) -> None:
+        """Let the last reply go on where it was ended; asked anew where that has failed."""
+        reply = self.last_reply
+        if self._open is None and reply is not None and (reply.can_go_on or reply.is_continuation):
+            reply.is_repeat, reply.is_continuation = False, True
+            self._ask_again(reply)
 
     def stop(self) -> None:
         """Stop the reply; what has arrived stays. One that still waits for the model is taken back."""
         if self._request_id is not None:
             self._bridge.abort(self._request_id)
-        elif self._open is not None and self._open.is_repeat:
+        elif self._open is not None and (self._open.is_repeat or self._open.is_continuation):
             self._end(self._open, FinishReason.ABORT)
         else:
             self._take_back(None)
@@ -154,9 +168,17 @@ class Conversation(QObject):
         """Whether there is a chat to bring back."""
         return self._set_aside is not None
 
+    def _ask_again(self, reply: ReplyTurn) -> None:
+        reply.forget_outcome()
+        self._ask(reply)
+        self.reply_changed.emit(reply)
+        self.busy_changed.emit(True)
+        self._send_if_ready()
+
     def _ask(self, reply: ReplyTurn) -> None:
         reply.state = ReplyState.WAITING_FOR_MODEL
         self._open = reply
+        self._begun = reply.begun() if reply.is_continuation else Begun()
         if self._model.state in (ModelState.DEAD, ModelState.FAILED, ModelState.NONE):
             self._model.load_again()
 
@@ -167,7 +189,17 @@ class Conversation(QObject):
         reply.state = ReplyState.REQUESTED
         reply.model_name = self._model_name()
         self._sent_at = self._clock()
-        self._request_id = self._bridge.generate(self._messages_before(reply), self._sampling(), self._chat_id)
+        messages = self._messages_before(reply)
+        if reply.is_continuation:
+            messages.append(_said(reply))
+        self._request_id = self._bridge.generate(
+            messages,
+            self._sampling(),
+            chat_id=self._chat_id,
+            options=PromptOptions(
+                mode=PromptMode.CONTINUE if reply.is_continuation else PromptMode.CHAT, overflow=Overflow.DROP_OLDEST
+            ),
+        )
         self.reply_changed.emit(reply)
         self.request_sent.emit()
 
@@ -177,7 +209,7 @@ class Conversation(QObject):
             if isinstance(turn, UserTurn):
                 messages.append(ChatMessage(Role.USER, turn.text))
             elif turn.text:
-                messages.append(ChatMessage(Role.ASSISTANT, turn.text))
+                messages.append(_said(turn))
         return messages
 
     def _model_name(self) -> str:
@@ -197,7 +229,7 @@ class Conversation(QObject):
         self._end(reply, FinishReason.ABORT)
 
     def _end(self, reply: ReplyTurn, reason: FinishReason) -> None:
-        reply.state, reply.finish_reason = ReplyState.DONE, reason
+        reply.state, reply.finish_reason, reply.is_continuation = ReplyState.DONE, reason, False
         self._close()
         self.reply_changed.emit(reply)
 
@@ -236,6 +268,12 @@ class Conversation(QObject):
             self._open.request_state = event.state
             self.reply_changed.emit(self._open)
 
+    def _on_turns_dropped(self, event: TurnsDropped) -> None:
+        if event.request_id == self._request_id and self._open is not None:
+            self._open.dropped = event
+            self.reply_changed.emit(self._open)
+            self.turns_dropped.emit(self._open)
+
     def _on_prefill_progressed(self, event: PrefillProgress) -> None:
         if event.request_id == self._request_id and self._open is not None:
             self._open.prefill = event
@@ -246,29 +284,46 @@ class Conversation(QObject):
         reply = self._open
         if event.request_id != self._request_id or reply is None:
             return
+        before = (reply.state, reply.is_thinking)
         if reply.state is not ReplyState.WRITING:
             reply.state = ReplyState.WRITING
             self._clear_earlier(reply)
             self.first_token_received.emit(self._clock() - self._sent_at)
-            self.reply_changed.emit(reply)
-        reply.text += event.text
+        if event.was_thinking:
+            self._begun = Begun("", self._begun.thinking + self._begun.text, self._begun.thinking_s)
+            reply.take_text_back()
+            self.answer_taken_back.emit(reply)
+        if event.thinking or event.was_thinking:
+            reply.thinking += event.thinking
+            reply.thinking_s = (self._begun.thinking_s or 0.0) + event.decode_s
+            self.thinking_grew.emit(reply, event.thinking)
         if event.text:
+            reply.text += event.text
             self.reply_grew.emit(reply, event.text)
+        if before != (reply.state, reply.is_thinking):
+            self.reply_changed.emit(reply)
         self.delta_received.emit(event)
 
     def _clear_earlier(self, reply: ReplyTurn) -> None:
         if reply.is_repeat:
-            reply.is_repeat, reply.text = False, ""
+            reply.is_repeat = False
+            reply.forget_words()
+            if reply.dropped is not None and reply.dropped.request_id != self._request_id:
+                reply.dropped = None
             self.reply_restarted.emit(reply)
 
     def _on_finished(self, event: Finished) -> None:
         reply = self._open
         if event.request_id != self._request_id or reply is None:
             return
-        if event.finish_reason is not FinishReason.ABORT or event.text:
+        if event.finish_reason is not FinishReason.ABORT or event.text or event.thinking:
             self._clear_earlier(reply)
-            reply.text = event.text
+            reply.text = self._begun.text + event.text
+            reply.thinking = self._begun.thinking + event.thinking
+            if event.metrics.thinking_s is not None:
+                reply.thinking_s = (self._begun.thinking_s or 0.0) + event.metrics.thinking_s
         reply.state = ReplyState.DONE
+        reply.is_continuation = False
         reply.finish_reason, reply.stop_string, reply.metrics = event.finish_reason, event.stop_string, event.metrics
         self._close()
         self.reply_changed.emit(reply)
@@ -277,8 +332,9 @@ class Conversation(QObject):
     def _on_failed(self, request_id: str, error: ErrorInfo) -> None:
         if request_id != self._request_id:
             return
-        is_repeat = self._open is not None and self._open.is_repeat  # then there is an earlier reply to keep
-        if error.error == _TOO_LONG and not is_repeat:
+        reply = self._open
+        has_earlier = reply is not None and (reply.is_repeat or reply.is_continuation)
+        if error.error == _TOO_LONG and not has_earlier:  # else there is an earlier reply to keep
             self._take_back(error)
         else:
             self._fail(error)
@@ -290,3 +346,7 @@ class Conversation(QObject):
         reply.state, reply.error = ReplyState.FAILED, error
         self._close()
         self.reply_changed.emit(reply)
+
+
+def _said(reply: ReplyTurn) -> ChatMessage:
+    return ChatMessage(Role.ASSISTANT, reply.text, thinking=reply.thinking)

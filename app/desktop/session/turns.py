@@ -3,8 +3,11 @@
 import dataclasses
 import enum
 import uuid
+from typing import NamedTuple
 
-from engine import ErrorInfo, FinishReason, PrefillProgress, RequestMetrics, RequestState
+from engine import ErrorInfo, FinishReason, PrefillProgress, RequestMetrics, RequestState, TurnsDropped
+
+_UNFINISHED = (FinishReason.ABORT, FinishReason.LENGTH, FinishReason.CONTEXT_FULL)
 
 
 class ReplyState(enum.Enum):
@@ -29,23 +32,38 @@ class UserTurn:
     turn_id: str = dataclasses.field(default_factory=_new_id)
 
 
+class Begun(NamedTuple):
+    """What a reply had when it was asked to go on; what a request tells comes after it."""
+
+    text: str = ""
+    thinking: str = ""
+    thinking_s: float | None = None
+
+
 @dataclasses.dataclass(eq=False)
 class ReplyTurn:
     """What the model answered, or is answering.
 
     Attributes:
-        text: all that arrived.
+        text: all of the answer that arrived.
+        thinking: what the model thought before it.
+        thinking_s: seconds it thought, so far or in all; None where it did not.
+        dropped: the earlier turns that the model did not see, because the context is full.
         request_state: where the engine has it.
         prefill: how far the prompt is read, before the first token.
         finish_reason, stop_string, metrics: set when the reply is done.
         error: set when it failed; the text that had arrived stays.
         is_repeat: it is asked for once more; the earlier text stays until the first new piece.
+        is_continuation: it is asked to go on after what it has said.
     """
 
     model_name: str
     turn_id: str = dataclasses.field(default_factory=_new_id)
     state: ReplyState = ReplyState.REQUESTED
     text: str = ""
+    thinking: str = ""
+    thinking_s: float | None = None
+    dropped: TurnsDropped | None = None
     request_state: RequestState | None = None
     prefill: PrefillProgress | None = None
     finish_reason: FinishReason | None = None
@@ -53,11 +71,39 @@ class ReplyTurn:
     metrics: RequestMetrics | None = None
     error: ErrorInfo | None = None
     is_repeat: bool = False
+    is_continuation: bool = False
 
     @property
     def is_open(self) -> bool:
         """Whether more may come."""
         return self.state in (ReplyState.WAITING_FOR_MODEL, ReplyState.REQUESTED, ReplyState.WRITING)
+
+    @property
+    def is_thinking(self) -> bool:
+        """Whether the model thinks at present and has not begun its answer."""
+        return self.state is ReplyState.WRITING and bool(self.thinking) and not self.text
+
+    @property
+    def has_words(self) -> bool:
+        """Whether anything arrived, answer or thinking."""
+        return bool(self.text or self.thinking)
+
+    @property
+    def can_go_on(self) -> bool:
+        """Whether it was ended before the model had ended it."""
+        return not self.is_open and self.finish_reason in _UNFINISHED and self.has_words
+
+    def begun(self) -> Begun:
+        """Return what it has said, to go on from there."""
+        return Begun(self.text, self.thinking, self.thinking_s)
+
+    def take_text_back(self) -> None:
+        """Make the answer part of the thinking, which it turned out to be."""
+        self.thinking, self.text = self.thinking + self.text, ""
+
+    def forget_words(self) -> None:
+        """Forget what it said."""
+        self.text, self.thinking, self.thinking_s = "", "", None
 
     def forget_outcome(self) -> None:
         """Forget how the reply ended, not what it said."""

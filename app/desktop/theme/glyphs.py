@@ -58,6 +58,7 @@ _GLYPHS: dict[str, Callable[[], QPainterPath]] = {
     "close": lambda: _lines(((4, 4), (12, 12)), ((12, 4), (4, 12))),
     "check": lambda: _lines(((3, 8.5), (6.5, 12), (13, 4.5))),
     "chevron_down": lambda: _lines(((4, 6.5), (8, 10.5), (12, 6.5))),
+    "chevron_right": lambda: _lines(((6.5, 4), (10.5, 8), (6.5, 12))),
     "copy": _copy,
     "retry": _retry,
     "panel": _panel,

@@ -53,7 +53,8 @@ def _bases(c: Colours, px: Px) -> str:
     QLabel[role="language"] {{ color:{c.muted};font-size:{px(12)}px; }}
     QLabel[role="error"] {{ color:{c.error};font-weight:600; }}
     QToolTip {{ color:{c.text};background:{c.raised};border:1px solid {c.border};padding:{px(4)}px {px(6)}px; }}
-    SafeBrowser, PlainText, CodeText {{ border:0;background:transparent; }}
+    SafeBrowser, PlainText, DimText, CodeText {{ border:0;background:transparent; }}
+    DimText {{ color:{c.muted}; }}
     """
 
 
@@ -65,6 +66,7 @@ def _buttons(c: Colours, px: Px) -> str:
     QToolButton[glyph="true"] {{ padding:0; }}
     QPushButton[kind="outline"] {{ background:{c.raised};border-color:{c.border}; }}
     QPushButton[kind="small"] {{ padding:{px(3)}px {px(8)}px;font-size:{px(12)}px;color:{c.text}; }}
+    QPushButton[kind="action"] {{ padding:{px(3)}px {px(8)}px;font-size:{px(12)}px;color:{c.accent}; }}
     QPushButton[kind="pill"] {{ background:{c.raised};border:1px solid {c.border};border-radius:{px(13)}px;
         padding:{px(5)}px {px(12)}px; }}
     QPushButton:hover, QToolButton:hover, QPushButton[kind="outline"]:hover, QPushButton[kind="pill"]:hover {{
@@ -72,7 +74,12 @@ def _buttons(c: Colours, px: Px) -> str:
     QPushButton:checked, QToolButton:checked {{ background:{c.selection}; }}
     QPushButton:focus, QToolButton:focus {{ border:2px solid {c.accent};padding:{px(4)}px {px(9)}px; }}
     QToolButton[glyph="true"]:focus {{ padding:0; }}
-    QPushButton[kind="small"]:focus {{ padding:{px(2)}px {px(7)}px; }}
+    QPushButton[kind="small"]:focus, QPushButton[kind="action"]:focus {{ padding:{px(2)}px {px(7)}px; }}
+    QPushButton[kind="fold"] {{ color:{c.muted};text-align:left;padding:0 {px(8)}px 0 {px(22)}px; }}
+    QPushButton[kind="fold"]:hover {{ color:{c.text}; }}
+    QPushButton[kind="fold"]:checked {{ background:transparent; }}
+    QPushButton[kind="fold"]:checked:hover {{ background:{c.hover}; }}
+    QPushButton[kind="fold"]:focus {{ padding:0 {px(7)}px 0 {px(21)}px; }}
     QPushButton[kind="primary"] {{ background:{c.accent};color:{c.on_accent};font-weight:600;
         border:1px solid {c.accent};padding:{px(6)}px {px(16)}px; }}
     QPushButton[kind="primary"]:hover {{ background:{c.accent_hover};border-color:{c.accent_hover}; }}

@@ -26,11 +26,12 @@ class ChatView(QScrollArea):
         parser: gives the parser of replies, when the first one comes.
 
     Signals:
-        retry_requested, load_requested: from the row of the last reply.
+        retry_requested, continue_requested, load_requested: from the row of the last reply.
         link_activated: a target of a reply, allowed but not yet agreed to.
     """
 
     retry_requested = Signal()
+    continue_requested = Signal()
     load_requested = Signal()
     link_activated = Signal(str)
 
@@ -183,6 +184,7 @@ class ChatView(QScrollArea):
     def _append_row(self, turn: Turn) -> None:
         row = self._new_row(turn)
         row.resized.connect(lambda: self._on_row_resized(row))
+        row.unfolded.connect(lambda: self._on_row_unfolded(row))
         self._rows.append(row)
         self._tops.append(0)
         self._row_of[turn.turn_id] = row
@@ -197,6 +199,7 @@ class ChatView(QScrollArea):
         row = ReplyRow(self._theme, turn, self._parser, self._lexer, self._column)
         row.set_can_load(self._can_load)
         row.retry_requested.connect(self.retry_requested)
+        row.continue_requested.connect(self.continue_requested)
         row.load_requested.connect(self.load_requested)
         row.link_activated.connect(self.link_activated)
         row.link_hovered.connect(self._on_link_hovered)
@@ -214,6 +217,12 @@ class ChatView(QScrollArea):
             self._relayout(self._rows.index(row))
             if self._is_following:
                 self._to_end()
+
+    def _on_row_unfolded(self, row: MessageRow) -> None:
+        """Leave the place where the user pressed under the pointer, also at the end of the conversation."""
+        self._is_following = False
+        self._on_row_resized(row)
+        self._on_user_scrolled()
 
     def _relayout_in_place(self) -> None:
         bar = self.verticalScrollBar()

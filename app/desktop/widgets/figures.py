@@ -25,6 +25,16 @@ def seconds_text(seconds: float | None) -> str:
     return f"{minutes} min {rest} s"
 
 
+def duration_text(seconds: float) -> str:
+    """Return how long something took for a person: tenths of a second, or minutes."""
+    return f"{seconds:.1f} s" if seconds < 59.95 else seconds_text(max(seconds, 60.0))
+
+
+def elapsed_text(seconds: float) -> str:
+    """Return how long something has taken so far: whole seconds, calm while they run."""
+    return f"{int(seconds)} s" if seconds < 60 else seconds_text(int(seconds))
+
+
 def bytes_text(num_bytes: float) -> str:
     """Return a size with a binary unit."""
     size = float(num_bytes)

@@ -145,7 +145,7 @@ class Readouts(QWidget):
 
     def show_delta(self, delta: Delta) -> None:
         """Show the numbers of a reply in progress."""
-        self._phase.setText("writing")
+        self._phase.setText("thinking" if delta.thinking and not delta.text else "writing")
         self._points.append((delta.decode_s, delta.num_generated_tokens))
         while len(self._points) > 2 and delta.decode_s - self._points[1][0] > _RATE_WINDOW_S:
             self._points.popleft()

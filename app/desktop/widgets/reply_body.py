@@ -93,6 +93,11 @@ class ReplyBody(QWidget):
             if isinstance(segment, SafeBrowser):
                 segment.setAccessibleName(name)
 
+    @property
+    def is_growing(self) -> bool:
+        """Whether it waits for more of the reply."""
+        return self._stream is not None
+
     def clear(self) -> None:
         """Remove everything."""
         self._stream = None
@@ -105,6 +110,13 @@ class ReplyBody(QWidget):
             self._stream = ReplyStream(self._parser())
         growth = self._stream.append(text)
         self._show_growth(growth.settled, growth.tail, is_growing=True)
+
+    def resume(self, text: str) -> None:
+        """Begin to grow again after `text`, which it shows: its end was settled, and can mean something else now."""
+        self._stream = None
+        self._settled = []
+        if text:
+            self.append(text)
 
     def finish(self) -> None:
         """Settle the end of the reply."""

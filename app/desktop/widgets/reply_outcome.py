@@ -2,7 +2,7 @@
 
 from app.desktop.session.turns import ReplyState, ReplyTurn
 from app.desktop.widgets.figures import count_text, rate_text, seconds_text, tokens_text
-from engine import FinishReason, RequestState
+from engine import FinishReason, RequestState, TurnsDropped
 
 
 def progress_text(turn: ReplyTurn) -> str:
@@ -14,17 +14,17 @@ def progress_text(turn: ReplyTurn) -> str:
     if turn.request_state is RequestState.PAUSED:
         return "Paused while other replies need the room"
     if turn.state is ReplyState.WRITING:
-        return "Writing …"
+        return "" if turn.is_thinking else "Writing …"  # the fold above says that it thinks
     prefill = turn.prefill
     if prefill is None or prefill.num_done_tokens >= prefill.num_total_tokens:
-        return "Thinking …" if prefill else "Sent …"
+        return "Starting …" if prefill else "Sent …"
     return f"Reading · {count_text(prefill.num_done_tokens)} of {tokens_text(prefill.num_total_tokens)}"
 
 
 def outcome_mark(turn: ReplyTurn) -> str:
     """Return what is unusual about the end of a reply, or nothing."""
     if turn.state is ReplyState.FAILED:
-        return "Incomplete" if turn.text else "No reply"
+        return "Incomplete" if turn.has_words else "No reply"
     match turn.finish_reason:
         case FinishReason.ABORT:
             return "Stopped"
@@ -33,7 +33,7 @@ def outcome_mark(turn: ReplyTurn) -> str:
         case FinishReason.CONTEXT_FULL:
             return "Ended because the context is full"
         case FinishReason.STOP if not turn.text:
-            return _empty_reply(turn.stop_string)
+            return "Ended after thinking, without an answer" if turn.thinking else _empty_reply(turn.stop_string)
         case _:
             return ""
 
@@ -62,9 +62,28 @@ def outcome_details(turn: ReplyTurn) -> str:
     ]
     if metrics.decode_s is not None:
         lines.append(f"Writing took {seconds_text(metrics.decode_s)}")
+    if metrics.num_thinking_tokens:
+        lines.append(f"Thinking: {tokens_text(metrics.num_thinking_tokens)}, {seconds_text(metrics.thinking_s)}")
     if metrics.seed is not None:
         lines.append(f"Seed: {metrics.seed}")
     return "\n".join(lines)
+
+
+def dropped_text(dropped: TurnsDropped) -> str:
+    """Return what of the chat the model did not see."""
+    parts = []
+    if dropped.num_messages:
+        parts.append(f"{count_text(dropped.num_messages)} earlier message{'' if dropped.num_messages == 1 else 's'}")
+    if dropped.is_reply_cut:
+        parts.append("the beginning of this reply")
+    verb = "was" if len(parts) == 1 and (dropped.is_reply_cut or dropped.num_messages == 1) else "were"
+    words = " and ".join(parts)
+    return f"{words[:1].upper()}{words[1:]} {verb} left out: the context is full"
+
+
+def dropped_details(dropped: TurnsDropped) -> str:
+    """Return what that means, for a tool tip."""
+    return f"The model did not see about {tokens_text(dropped.num_tokens)} of this chat. Nothing was deleted."
 
 
 def _empty_reply(stop_string: str | None) -> str:

@@ -66,7 +66,8 @@ def test_any_settings_come_back(
     tmp_path_factory: pytest.TempPathFactory, last_model: str | None, theme: Theme, unknown: dict[str, object]
 ) -> None:
     store = SettingsStore(tmp_path_factory.mktemp("settings") / "settings.toml")
-    settings = Settings(last_model=last_model, theme=theme, unknown=unknown)
+    formats = {} if last_model is None else {last_model: "ChatML"}
+    settings = Settings(last_model=last_model, theme=theme, chat_formats=formats, unknown=unknown)
     store.save(settings)
     assert store.load() == (settings, None)
 
@@ -101,7 +102,16 @@ def test_damaged_file_is_set_aside_and_told_once(store: SettingsStore, path: Pat
 
 @damaged_is_logged
 @pytest.mark.parametrize(
-    "line", ["theme = 3", 'theme = "purple"', "theme = [1]", "theme = { a = 1 }", "last_model = 1"]
+    "line",
+    [
+        "theme = 3",
+        'theme = "purple"',
+        "theme = [1]",
+        "theme = { a = 1 }",
+        "last_model = 1",
+        "chat_formats = 3",
+        "chat_formats = { a = 1 }",
+    ],
 )
 def test_wrong_value_costs_only_itself(store: SettingsStore, path: Path, line: str) -> None:
     good = 'last_model = "starter"' if line.startswith("theme") else 'theme = "dark"'

@@ -65,7 +65,9 @@ def _sampling_params() -> st.SearchStrategy:
 
 def _model_params() -> st.SearchStrategy:
     hints = typing.get_type_hints(ModelParams, include_extras=True)
-    fields = {name: values_of(hint) for name, hint in hints.items() if name not in ("flash_attn", "type_k", "type_v")}
+    paired = ("flash_attn", "type_k", "type_v", "device", "rope_scaling", "rope_freq_base", "rope_freq_scale")
+    fields = {name: values_of(hint) for name, hint in hints.items() if name not in paired}
+    fields["rope_freq_base"] = st.just(0.0) | st.floats(1, 1e9)
     off, on, auto = FlashAttention.OFF, FlashAttention.ON, FlashAttention.AUTO
     pairs = st.sampled_from([(auto, "q8_0", "q4_0"), (on, "f16", "iq4_nl"), (off, "q5_1", "f32")])
     return st.builds(

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from engine.errors import InvalidParams
-from engine.params import CACHE_TYPES, FlashAttention, ModelParams, ParamInfo, SamplingParams, param_infos
+from engine.params import CACHE_TYPES, FlashAttention, ModelParams, ParamInfo, RopeScaling, SamplingParams, param_infos
 from engine.params.sampling import MAX_SEED, MAX_STOP_STRINGS
 
 TYPES = (ModelParams, SamplingParams)
@@ -111,7 +111,7 @@ def test_metadata_is_complete_when_a_panel_is_drawn_from_it(params_type: type, i
     ("params_type", "others"),
     [
         (SamplingParams, {"stop", "samplers", "logit_bias", "grammar", "json_schema"}),
-        (ModelParams, {"flash_attn", "type_k", "type_v"}),
+        (ModelParams, {"flash_attn", "type_k", "type_v", "device", "split_mode", "load_mode", "rope_scaling"}),
     ],
     ids=lambda value: getattr(value, "__name__", ""),
 )
@@ -183,3 +183,23 @@ def test_params_cannot_be_changed_when_made(params_type: type):
     params = params_type()
     with pytest.raises(AttributeError):
         setattr(params, next(iter(param_infos(params_type))), 1)
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        {"device": "x" * 129},
+        {"device": "a\nb"},
+        {"device": 3},
+        {"device": "CPU", "n_gpu_layers": 4},
+        {"rope_scaling": RopeScaling.NONE, "rope_freq_scale": 0.5},
+        {"rope_freq_base": 0.5},
+        {"rope_freq_scale": 1e-6},
+    ],
+    ids=str,
+)
+def test_settings_that_make_no_sense_together_are_refused_with_a_sentence(values: dict[str, Any]):
+    with pytest.raises(InvalidParams) as caught:
+        ModelParams(**values)
+    assert caught.value.message.endswith(".")
+    assert caught.value.hint.endswith(".")

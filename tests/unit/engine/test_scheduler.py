@@ -111,6 +111,21 @@ def test_tokens_of_a_reply_are_read_again_with_its_prompt_when_its_cache_is_gone
     assert part.wants_logits
 
 
+def test_replies_and_a_prompt_take_turns_when_they_may_not_share_a_step():
+    replies = [_sequence(name, 5, num_read=5) for name in "01"]
+    scheduler = Scheduler(n_batch=2048, n_ubatch=128, n_ctx=1000, mixes_parts=False)
+    scheduler.running = [*replies, _sequence("2", 300, num_read=0), _sequence("3", 300, num_read=0)]
+    steps = [{item.sequence.request_id: len(item.part.tokens) for item in scheduler.plan()} for _ in range(4)]
+    assert steps == [{"2": 64}, {"0": 1, "1": 1}] * 2
+
+
+def test_decode_rows_count_when_a_step_is_small():
+    replies = [_sequence(name, 5, num_read=5) for name in "01"]
+    scheduler = Scheduler(n_batch=32, n_ubatch=32, n_ctx=1000)
+    scheduler.running = [*replies, _sequence("2", 300, num_read=0)]
+    assert sum(len(item.part.tokens) for item in scheduler.plan()) == 32
+
+
 # --- admission ---
 
 

@@ -13,9 +13,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from engine.backend_fake import FakeVocabulary
-from engine.chat_template import RenderedPrompt, TemplateRenderer
 from engine.errors import ChatTemplateError, ContextOverflow, EngineError, RequestError
 from engine.messages import ChatMessage, Role
+from engine.special_texts import RenderedPrompt
+from engine.template_renderer import TemplateRenderer
 from engine.tokenizing import PromptEncoder, TokenizerThread
 from tests.unit.engine.stub_vocabulary import CHATML, StubVocabulary
 
@@ -42,7 +43,10 @@ def user(*texts: str) -> list[ChatMessage]:
 
 def encoder_of(vocabulary, renderer: TemplateRenderer, n_ctx: int = 100_000) -> PromptEncoder:
     """Return an encoder with room enough."""
-    return PromptEncoder(vocabulary, renderer, n_ctx=n_ctx)
+    encoder = PromptEncoder(vocabulary, renderer, n_ctx=n_ctx)
+    if isinstance(vocabulary, StubVocabulary):
+        vocabulary.seen.clear()  # it was asked for the markers of formats
+    return encoder
 
 
 def content_bytes(vocabulary, tokens: list[int]) -> bytes:

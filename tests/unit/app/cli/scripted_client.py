@@ -1,6 +1,9 @@
 """An engine client for tests of the terminal: answers at once, from a script."""
 
 from collections.abc import Callable, Iterable
+from typing import NamedTuple
+
+import msgspec
 
 from engine import (
     Abort,
@@ -29,12 +32,23 @@ from engine import (
     ModelLoaded,
     OnEvent,
     PrefillProgress,
+    Rendered,
+    RenderPrompt,
     RequestMetrics,
     RequestState,
     StateChanged,
 )
 
-Reply = str | EngineError | Callable[[], None]
+
+class Thought(NamedTuple):
+    """A reply with thinking; a late one turns up as an answer first."""
+
+    thinking: str
+    text: str
+    is_late: bool = False
+
+
+Reply = str | Thought | EngineError | Callable[[], None]
 DEATH = EngineDiedError("The engine stopped unexpectedly (SIGKILL).", "Load the model again.")
 
 
@@ -77,8 +91,14 @@ class ScriptedClient:
     """
 
     def __init__(
-        self, replies: Iterable[Reply] = (), *, load: Reply | None = None, notices: tuple[str, ...] = ()
+        self,
+        replies: Iterable[Reply] = (),
+        *,
+        load: EngineError | Callable[[], None] | None = None,
+        notices: tuple[str, ...] = (),
+        **described: object,
     ) -> None:
+        self._described = described
         self._replies = list(replies)
         self._load = load
         self._notices = notices
@@ -121,6 +141,9 @@ class ScriptedClient:
                 yield LoadCancelled(request_id=command.request_id)
             case Abort():
                 yield self._finished(command.request_id, self._partial, FinishReason.ABORT)
+            case RenderPrompt():
+                text = "|".join(message.content for message in command.messages)
+                yield Rendered(request_id=command.request_id, text=f"{command.options.chat_format}:{text}")
             case DescribeEngine():
                 yield EngineDescribed(request_id=command.request_id, description=_ENGINE)
             case _:
@@ -132,12 +155,13 @@ class ScriptedClient:
         match self._load:
             case None:
                 yield ModelLoaded(
-                    request_id=command.request_id, description=description(command.path, notices=self._notices)
+                    request_id=command.request_id,
+                    description=msgspec.structs.replace(
+                        description(command.path, notices=self._notices), **self._described
+                    ),
                 )
             case EngineError() as error:
                 yield Failed(request_id=command.request_id, error=error.info())
-            case str():
-                raise AssertionError("a load has no text")
             case act:
                 act()
 
@@ -151,6 +175,9 @@ class ScriptedClient:
             if isinstance(reply, EngineDiedError):
                 yield EngineDied(exit_code=-9, log_tail=(), error=reply.info())
             return
+        if isinstance(reply, Thought):
+            yield from self._answer_thought(request_id, reply)
+            return
         text = reply if isinstance(reply, str) else "par"
         for number, piece in enumerate(text.split(" ")):
             shown = piece if number == 0 else f" {piece}"
@@ -162,6 +189,17 @@ class ScriptedClient:
         else:
             self._partial = text
             reply()
+
+    def _answer_thought(self, request_id: str, reply: Thought) -> Iterable[Event]:
+        delta = Delta(request_id=request_id, text="", num_generated_tokens=1, num_context_tokens=9, decode_s=0.1)
+        if reply.is_late:
+            yield msgspec.structs.replace(delta, text=reply.thinking)
+            yield msgspec.structs.replace(delta, text=reply.text, was_thinking=True)
+        else:
+            yield msgspec.structs.replace(delta, thinking=reply.thinking)
+            yield msgspec.structs.replace(delta, text=reply.text)
+        finished = self._finished(request_id, reply.text, FinishReason.STOP)
+        yield msgspec.structs.replace(finished, thinking=reply.thinking)
 
     def _finished(self, request_id: str, text: str, reason: FinishReason) -> Finished:
         return Finished(

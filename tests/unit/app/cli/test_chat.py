@@ -18,7 +18,7 @@ from app.paths import Paths, find_paths
 from app.settings import Settings, SettingsStore
 from engine import ChatMessage, ContextOverflow, Role, UnsupportedModel
 from tests.support.gguf_files import write_tiny_model
-from tests.unit.app.cli.scripted_client import DEATH, ScriptedClient
+from tests.unit.app.cli.scripted_client import DEATH, ScriptedClient, Thought
 
 failure_is_logged = pytest.mark.allow_log(r"ERROR app\.cli\.session: ")
 
@@ -203,3 +203,60 @@ def test_interrupted_reply_exits_130(paths: Paths, capsys: pytest.CaptureFixture
     assert chat(paths, client, "--json", "hi") == ExitCode.INTERRUPTED
     assert events(capsys)[-1]["finish_reason"] == "abort"
     assert client.is_closed
+
+
+@pytest.mark.parametrize("is_late", [False, True])
+@pytest.mark.parametrize("can_think", [True, False])
+def test_answer_alone_is_piped_when_the_model_thinks(
+    paths: Paths, capsys: pytest.CaptureFixture[str], is_late: bool, can_think: bool
+) -> None:
+    client = ScriptedClient([Thought("hm", "42", is_late)], can_think=can_think or is_late)
+    chat(paths, client, "hi")
+    assert capsys.readouterr().out == "42\n"
+
+
+def test_answer_is_piped_whole_when_a_model_that_can_think_does_not(
+    paths: Paths, capsys: pytest.CaptureFixture[str]
+) -> None:
+    chat(paths, ScriptedClient(["red green"], can_think=True), "hi")
+    assert capsys.readouterr().out == "red green\n"
+
+
+@pytest.mark.parametrize("is_late", [False, True])
+def test_events_tell_thinking_apart(paths: Paths, capsys: pytest.CaptureFixture[str], is_late: bool) -> None:
+    chat(paths, ScriptedClient([Thought("hm", "42", is_late)]), "--json", "hi")
+    *_, first, second, finished = events(capsys)
+    del first["event"], second["event"]
+    if is_late:
+        assert (first, second) == ({"text": "hm"}, {"text": "42", "was_thinking": True})
+    else:
+        assert (first, second) == ({"text": "", "thinking": "hm"}, {"text": "42"})
+    assert (finished["text"], finished["thinking"]) == ("42", "hm")
+
+
+FORMATS = ("file", "ChatML", "Llama 3", "completion")
+
+
+def test_chat_format_is_used_named_and_kept_for_the_model(
+    paths: Paths, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    store = SettingsStore(paths.settings_file)
+    models = [str(write_tiny_model(tmp_path / name)) for name in ("a.gguf", "b.gguf")]
+
+    def ask(model: str, *arguments: str, formats: tuple[str, ...] = FORMATS) -> str | None:
+        client = ScriptedClient(["x"], chat_format="file", chat_formats=formats)
+        run(options("-m", model, *arguments, "hi"), paths, make_client=lambda is_fake: client)
+        return client.requests[0].options.chat_format
+
+    assert ask(models[0]) is None
+    assert capsys.readouterr().err == ""
+    assert ask(models[0], "--chat-format", "llama-3") == "Llama 3"
+    assert "The chat format is Llama 3; --chat-format chooses one of file, ChatML" in capsys.readouterr().err
+    assert ask(models[0]) == "Llama 3"
+    assert ask(models[1]) is None
+    assert store.load()[0].chat_formats == {models[0]: "Llama 3"}
+    capsys.readouterr()
+    assert ask(models[0], formats=("file", "completion")) is None
+    assert "cannot use the chat format Llama 3 any more" in capsys.readouterr().err
+    assert ask(models[1], "--chat-format", "nonsense") == "nonsense"  # the engine refuses it, and says what there is
+    assert store.load()[0].chat_formats == {models[0]: "Llama 3"}

@@ -1,6 +1,7 @@
 """The flags of `chat` become settings, or one sentence saying what is wrong."""
 
 import argparse
+from pathlib import Path
 
 import pytest
 
@@ -14,7 +15,7 @@ from app.cli.chat_options import (
     sampling_params,
 )
 from app.errors import UsageError
-from engine import FlashAttention, InvalidParams, ModelParams, SamplingParams, param_infos
+from engine import Adapter, FlashAttention, InvalidParams, ModelParams, SamplingParams, param_infos
 
 
 def parse(*arguments: str) -> argparse.Namespace:
@@ -107,11 +108,17 @@ def test_illegal_loading_is_named(arguments: tuple[str, ...]) -> None:
         model_params(parse(*arguments))
 
 
+def test_device_and_experts_are_settings_of_the_model() -> None:
+    params = model_params(parse("--device", "CUDA1", "--experts-on-cpu", "3", "--gpu-layers", "auto"))
+    assert (params.device, params.experts_on_cpu, params.n_gpu_layers) == ("CUDA1", 3, None)
+    with pytest.raises(InvalidParams, match="the device is the CPU"):
+        model_params(parse("--device", "cpu", "--gpu-layers", "3"))
+
+
 @pytest.mark.parametrize(
     "flag",
     [
-        *("--grammar", "--json-schema", "--device", "--experts-on-cpu", "--lora", "--draft"),
-        *("--draft-max", "--strict", "--reproducible", "--no-cache", "--save"),
+        *("--draft", "--draft-max", "--strict", "--reproducible", "--no-cache", "--save"),
     ],
 )
 def test_flags_of_unbuilt_parts_are_refused(flag: str) -> None:
@@ -155,3 +162,34 @@ def test_setting_that_is_none_is_an_error_with_a_hint(text: str) -> None:
 )
 def test_turns_become_conversations(text: str, chats: list[tuple[str, ...]]) -> None:
     assert conversations_of(text) == [Conversation(turns) for turns in chats]
+
+
+@pytest.mark.parametrize(
+    ("text", "path", "scale"),
+    [
+        ("a.gguf", "a.gguf", 1.0),
+        ("a.gguf=0.5", "a.gguf", 0.5),
+        ("a.gguf=-2", "a.gguf", -2.0),
+        ("a.gguf=0", "a.gguf", 0.0),
+        ("dir=1/a b.gguf", "dir=1/a b.gguf", 1.0),
+        ("dir=1/a.gguf=1e-1", "dir=1/a.gguf", 0.1),
+        ("a=2=3", "a=2", 3.0),
+        ("a.gguf=", "a.gguf=", 1.0),
+        ("a.gguf=nan", "a.gguf=nan", 1.0),
+        ("a.gguf=0,5", "a.gguf=0,5", 1.0),
+        ("~/a.gguf=1", str(Path("~/a.gguf").expanduser()), 1.0),
+    ],
+)
+def test_adapter_is_a_path_with_a_number_after_its_last_equals_sign(text: str, path: str, scale: float) -> None:
+    assert parse("--lora", text).lora == [Adapter(path=path, scale=scale)]
+
+
+def test_adapters_are_kept_in_their_order() -> None:
+    assert [adapter.path for adapter in parse("--lora", "b", "--lora", "a=2").lora] == ["b", "a"]
+    assert parse().lora == []
+
+
+@pytest.mark.parametrize("text", ["", "=1"])
+def test_adapter_without_a_path_is_refused(text: str) -> None:
+    with pytest.raises(UsageError, match="--lora"):
+        parse("--lora", text)

@@ -10,7 +10,7 @@ import app.cli.doctor
 from app.cli.doctor import run
 from app.cli.outcome import ExitCode
 from app.paths import find_paths
-from engine import EngineStartFailed
+from engine import EngineStartFailed, ProcessClient
 from tests.unit.app.cli.scripted_client import ScriptedClient
 
 
@@ -57,3 +57,29 @@ def test_engine_that_does_not_start_is_reported_with_the_rest(
     out, err = capsys.readouterr()
     assert json.loads(out)["error"] == "The engine did not start."
     assert "Install it again." in err
+
+
+def test_named_model_is_loaded_and_its_cache_types_are_measured(
+    data_dir: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(app.cli.doctor, "ProcessClient", lambda *, fake: ProcessClient(fake=True))
+    options = argparse.Namespace(json=True, fake_engine=True, debug=False, model="fake:")
+    assert run(options, find_paths(str(data_dir))) == ExitCode.DONE
+    model = json.loads(capsys.readouterr().out)["model"]
+    [row] = model["cache_types"]
+    assert (row["type_k"], row["type_v"], row["decode_rate"]) == ("f16", "f16", 100.0)
+    options.json = False
+    assert run(options, find_paths(str(data_dir))) == ExitCode.DONE
+    assert "prefill/s" in capsys.readouterr().out
+
+
+@pytest.mark.allow_log(r"ERROR app\.cli\.session: ")
+def test_model_that_cannot_be_loaded_is_reported_with_the_rest(
+    data_dir: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(app.cli.doctor, "ProcessClient", lambda *, fake: ProcessClient(fake=True))
+    options = argparse.Namespace(json=True, fake_engine=True, debug=False, model="missing")
+    assert run(options, find_paths(str(data_dir))) == ExitCode.MODEL
+    found = json.loads(capsys.readouterr().out)
+    assert found["model"] is None
+    assert "missing" in found["error"]

@@ -17,9 +17,9 @@ from app.cli.outcome import ExitCode
 from app.cli.session import ChatSession
 from app.paths import Paths, find_paths
 from app.settings import SettingsStore
-from engine import ContextOverflow, LoadModel, ModelParams, SamplingParams
+from engine import ContextOverflow, LoadModel, ModelParams, PromptMode, Role, SamplingParams
 from tests.support.gguf_files import write_tiny_model
-from tests.unit.app.cli.scripted_client import DEATH, ScriptedClient
+from tests.unit.app.cli.scripted_client import DEATH, ScriptedClient, Thought
 
 failure_is_logged = pytest.mark.allow_log(r"ERROR app\.cli\.session: ")
 
@@ -205,3 +205,50 @@ def test_settings_are_shown_as_they_can_be_given_again(chat: Chat, capsys: pytes
     assert "logit_bias = 42:-5,7:1.5" in out
     assert "seed = 12345678" in out
     assert "max_tokens = no limit" in out
+
+
+# --- going on, looking at the prompt, thinking, formats ---
+
+
+def test_reply_goes_on_in_the_same_message(chat: Chat, capsys: pytest.CaptureFixture[str]) -> None:
+    client = ScriptedClient(["one", " two", "three"])
+    chat(client, ["/continue", "a", "/continue", "b"])
+    modes = [request.options.mode for request in client.requests]
+    assert modes == [PromptMode.CHAT, PromptMode.CONTINUE, PromptMode.CHAT]
+    contents = [[message.content for message in request.messages] for request in client.requests]
+    assert contents == [["a"], ["a", "one"], ["a", "one two", "b"]]
+    assert "There is no reply to go on with." in capsys.readouterr().out
+
+
+@failure_is_logged
+def test_half_reply_stays_when_going_on_fails(chat: Chat) -> None:
+    client = ScriptedClient(["one", ContextOverflow("Too long.", "Shorten it."), "two"])
+    chat(client, ["a", "/continue", "b"])
+    assert [message.content for message in client.requests[-1].messages] == ["a", "one", "b"]
+
+
+def test_prompt_is_shown_as_the_model_reads_it(chat: Chat, capsys: pytest.CaptureFixture[str]) -> None:
+    chat(ScriptedClient(["one\x07"]), ["/prompt", "a", "/prompt"], system="Be brief.")
+    out = capsys.readouterr().out
+    assert "There is no message yet." in out
+    assert "None:Be brief.|a|one\u2407" in out
+
+
+@pytest.mark.parametrize("is_late", [False, True])
+def test_thinking_is_told_from_the_answer_and_kept_with_it(
+    chat: Chat, capsys: pytest.CaptureFixture[str], is_late: bool
+) -> None:
+    client = ScriptedClient([Thought("hm", "42", is_late), "x"])
+    chat(client, ["a", "b"])
+    reply = client.requests[-1].messages[1]
+    assert (reply.role, reply.content, reply.thinking) == (Role.ASSISTANT, "42", "hm")
+    out = capsys.readouterr().out
+    if is_late:
+        assert "hm\n\x1b[2m(What stands above was thinking.)\x1b[0m\n42" in out
+    else:
+        assert "\x1b[2mhm\x1b[0m\n\n42" in out
+
+
+def test_format_is_named_when_it_is_not_the_files_own(chat: Chat, capsys: pytest.CaptureFixture[str]) -> None:
+    chat(ScriptedClient(chat_format=None, chat_formats=("ChatML", "completion")), [])
+    assert "There is no chat format; --chat-format chooses one of ChatML, completion." in capsys.readouterr().out

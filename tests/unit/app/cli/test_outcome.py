@@ -7,7 +7,8 @@ import pytest
 import app.errors
 import engine
 import models
-from app.cli.outcome import ExitCode, exit_code_of, report
+from app.cli.outcome import ExitCode, dropped_sentence, exit_code_of, report
+from engine import TurnsDropped
 
 
 @pytest.mark.parametrize(
@@ -60,3 +61,16 @@ def test_bug_is_shown_as_one(capsys: pytest.CaptureFixture[str]) -> None:
     assert json.loads(out)["error"] == "KeyError"
     assert "bug in Fireside" in err
     assert "Traceback" not in err
+
+
+@pytest.mark.parametrize(
+    ("num_messages", "is_reply_cut", "expected"),
+    [
+        (1, False, "The context is full: 1 earlier message was left out."),
+        (12, False, "The context is full: 12 earlier messages were left out."),
+        (2, True, "The context is full: the model sees only the last part of its reply."),
+    ],
+)
+def test_what_was_left_out_is_said_when_a_chat_was_cut(num_messages: int, is_reply_cut: bool, expected: str):
+    dropped = TurnsDropped(request_id="a", num_messages=num_messages, num_tokens=9, is_reply_cut=is_reply_cut)
+    assert dropped_sentence(dropped) == expected

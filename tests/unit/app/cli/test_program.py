@@ -63,7 +63,7 @@ def test_unbuilt_commands_are_refused(command: str, capsys: pytest.CaptureFixtur
         ["chat", "two", "words"],
         ["chat", "--temperature", "hot", "hi"],
         ["chat", "--temperature", "-1", "hi"],
-        ["chat", "--lora", "x", "hi"],
+        ["chat", "--lora", "=0.5", "hi"],
         ["chat", "--data-dir", "", "hi"],
         ["chat", "--data-dir"],
         ["chat", ""],

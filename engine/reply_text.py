@@ -1,0 +1,126 @@
+"""What the sampled tokens of a reply say: text, stop strings, and what of it is thinking; with what is still unsent."""
+
+import time
+from typing import NamedTuple
+
+from engine.backend import Vocabulary
+from engine.detokenizer import Detokenizer
+from engine.params import SamplingParams
+from engine.reasoning import Part, ThinkingSplitter, ThinkingStart
+from engine.stopping import StopMatcher
+
+
+class UnsentText(NamedTuple):
+    """Text that came since the last Delta; see Delta."""
+
+    text: str
+    thinking: str
+    was_thinking: bool
+
+
+class ReplyText:
+    """Tokens in, answer and thinking out. Stop strings are looked for in all of the text, thinking too.
+
+    Args:
+        thinking: how the reply begins; None for a model that marks no thinking.
+
+    Attributes:
+        num_thinking_tokens: tokens of thinking so far, tags included.
+    """
+
+    def __init__(self, vocabulary: Vocabulary, sampling: SamplingParams, thinking: ThinkingStart | None) -> None:
+        shown_ids = thinking.shown_ids if thinking else frozenset()
+        self.num_thinking_tokens = 0
+        self._detokenizer = Detokenizer(vocabulary.pieces, vocabulary.control_ids, shown_ids)
+        self._stop = StopMatcher(sampling.stop)
+        self._start = thinking
+        self._splitter = ThinkingSplitter(
+            thinking.format if thinking else None, is_open=thinking is not None and thinking.is_open
+        )
+        self._budget = sampling.thinking_budget
+        self._answer: list[str] = []
+        self._thinking: list[str] = []
+        self._unsent = UnsentText("", "", was_thinking=False)
+        self._num_tokens = 0
+        self._began_at: float | None = None
+        self._thought_until: float | None = None
+
+    @property
+    def answer(self) -> str:
+        """The answer so far."""
+        return "".join(self._answer)
+
+    @property
+    def thinking(self) -> str:
+        """What was thought so far."""
+        return "".join(self._thinking)
+
+    @property
+    def stop_string(self) -> str | None:
+        """The stop string that was met."""
+        return self._stop.matched
+
+    @property
+    def is_thinking(self) -> bool:
+        """Whether the model thinks, and has not begun its answer."""
+        return self._splitter.is_thinking
+
+    @property
+    def has_unsent(self) -> bool:
+        """Whether there is something to send."""
+        return self._unsent != ("", "", False)
+
+    @property
+    def thinking_s(self) -> float | None:
+        """Seconds from the first token until thinking ended, or until now; None where there was no thinking."""
+        if self._thought_until is None or self._began_at is None:
+            return None
+        return self._thought_until - self._began_at
+
+    def push(self, token: int) -> None:
+        """Take a sampled token."""
+        now = time.perf_counter()
+        if self._began_at is None:
+            self._began_at = now
+        self._num_tokens += 1
+        was_thinking = self.is_thinking
+        self._show(self._stop.push(self._detokenizer.push(token)))
+        if was_thinking or self.is_thinking:
+            self.num_thinking_tokens += 1
+            self._thought_until = now
+
+    def finish(self) -> None:
+        """Take what was held back, at the end of the reply."""
+        if self._stop.matched is None:
+            self._show(self._stop.push(self._detokenizer.flush()))
+        if self._stop.matched is None:
+            self._show(self._stop.flush())
+        self._add(self._splitter.flush())
+
+    def take_unsent(self) -> UnsentText:
+        """Return what is to be sent, which is sent from now on."""
+        unsent, self._unsent = self._unsent, UnsentText("", "", was_thinking=False)
+        return unsent
+
+    def forced_tokens(self) -> list[int]:
+        """Return the tokens that end thinking, once, when its budget is used up."""
+        if self._budget is None or not self.is_thinking or self.num_thinking_tokens < self._budget:
+            return []
+        self._budget = None
+        self._splitter.expect_closing()
+        return list(self._start.closing_tokens) if self._start else []
+
+    def _show(self, text: str) -> None:
+        if text:
+            self._add(self._splitter.push(text))
+
+    def _add(self, part: Part) -> None:
+        text, thinking, was_thinking = self._unsent
+        if part.was_thinking:
+            self._thinking += self._answer
+            self._answer = []
+            text, thinking, was_thinking = "", thinking + text, True
+            self.num_thinking_tokens, self._thought_until = self._num_tokens, time.perf_counter()
+        self._answer.append(part.answer)
+        self._thinking.append(part.thinking)
+        self._unsent = UnsentText(text + part.answer, thinking + part.thinking, was_thinking)
