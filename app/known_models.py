@@ -2,11 +2,8 @@
 
 import contextlib
 import dataclasses
-import hashlib
-import json
 import logging
 import os
-import tempfile
 from pathlib import Path
 
 import msgspec
@@ -14,6 +11,7 @@ import msgspec
 from app.paths import Paths
 from engine import ModelParams
 
+# What takes long to import is imported where they are used: the first paint of the window does not wait for them.
 _LOG = logging.getLogger(__name__)
 _FILE_NAME = "known-models.json"
 _MAX_ENTRIES = 200
@@ -36,7 +34,7 @@ class KnownModels:
         return cls(paths.data_dir / _FILE_NAME)
 
     def has(self, model: str, params: ModelParams) -> bool:
-        """Return whether this file, as it is now, was loaded with these settings."""
+        """Return whether this file, as it is now, was loaded with these settings by the same llama.cpp."""
         key = _key(model, params)
         return key is not None and key in self._read()
 
@@ -46,9 +44,21 @@ class KnownModels:
         if key is None:
             return
         before = self._read()
+        if key not in before:
+            self._write([*before, key][-_MAX_ENTRIES:])
+
+    def forget(self, model: str, params: ModelParams) -> None:
+        """Have a file tried again before its next load; for one that the engine died of after all."""
+        before = self._read()
+        key = _key(model, params)
         if key in before:
-            return
-        text = json.dumps([*before, key][-_MAX_ENTRIES:], indent=0)
+            self._write([entry for entry in before if entry != key])
+
+    def _write(self, entries: list[str]) -> None:
+        import json
+        import tempfile
+
+        text = json.dumps(entries, indent=0)
         try:
             self.path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
             handle, name = tempfile.mkstemp(dir=self.path.parent, prefix=self.path.name)
@@ -64,6 +74,8 @@ class KnownModels:
             _LOG.info("loaded models are not remembered: %s", error)
 
     def _read(self) -> list[str]:
+        import json
+
         try:
             if self.path.stat().st_size > _MAX_FILE_BYTES:
                 return []
@@ -75,6 +87,8 @@ class KnownModels:
 
 def _key(model: str, params: ModelParams) -> str | None:
     """Return what stands for a file and settings, None where there is no such file."""
+    import hashlib
+
     try:
         path = Path(model).resolve()
         status = path.stat()
@@ -82,5 +96,15 @@ def _key(model: str, params: ModelParams) -> str | None:
         return None
     # The number of threads changes nothing about what the file makes llama.cpp do.
     matters = msgspec.json.encode(msgspec.structs.replace(params, n_threads=0))
-    parts = (os.fsencode(path), b"%d %d" % (status.st_size, status.st_mtime_ns), matters)
+    parts = (os.fsencode(path), b"%d %d" % (status.st_size, status.st_mtime_ns), matters, _engine_version().encode())
     return hashlib.sha256(b"\0".join(parts)).hexdigest()
+
+
+def _engine_version() -> str:
+    """Return the version of what reads the files: another one may stumble over what this one took."""
+    import importlib.metadata
+
+    try:
+        return importlib.metadata.version("llama-cpp-python")
+    except importlib.metadata.PackageNotFoundError:
+        return ""

@@ -4,6 +4,7 @@ import enum
 from collections.abc import Callable, Sequence
 from typing import NamedTuple, Protocol
 
+from engine.grammar import Matcher
 from engine.messages import Adapter, CacheTypeRow, EngineDescription, ModelDescription
 from engine.params import ModelParams, SamplingParams
 
@@ -173,18 +174,23 @@ class Backend(SequenceMemory, Protocol):
         """
 
     def new_sampler(
-        self, params: SamplingParams, seed: int, prompt: Sequence[int], *, reply: str = "", is_thinking: bool = False
+        self,
+        params: SamplingParams,
+        seed: int,
+        prompt: Sequence[int],
+        *,
+        matcher: Matcher | None = None,
+        is_thinking: bool = False,
     ) -> Sampler:
         """Return a sampler for one request.
 
         Args:
             prompt: feeds the penalties.
-            reply: the half answer that is continued: a grammar takes it in first.
-            is_thinking: whether a grammar has to wait for `end_thinking`.
+            matcher: what the reply has to follow, None where it is free.
+            is_thinking: whether the matcher has to wait for `end_thinking`.
 
         Raises:
             InvalidParams: a setting does not fit this model.
-            GrammarError: the grammar or schema cannot be used.
         """
 
     def load_adapters(self, adapters: Sequence[Adapter]) -> AdapterKey:

@@ -15,6 +15,7 @@ from dataclasses import dataclass, fields
 
 from engine.backend import AdapterKey, Backend, BatchPart, DecodeStatus, OnProgress
 from engine.errors import AdapterMismatch, DecodeFailed, ModelFileMissing
+from engine.grammar import Matcher
 from engine.messages import Adapter, CacheTypeRow, EngineDescription, MemoryKind, ModelDescription
 from engine.params import ModelParams, SamplingParams
 
@@ -202,7 +203,13 @@ class FakeBackend:
         return word[min(written, len(word) - 1)]
 
     def new_sampler(
-        self, params: SamplingParams, seed: int, prompt: Sequence[int], *, reply: str = "", is_thinking: bool = False
+        self,
+        params: SamplingParams,
+        seed: int,
+        prompt: Sequence[int],
+        *,
+        matcher: Matcher | None = None,
+        is_thinking: bool = False,
     ) -> FakeSampler:
         """See Backend."""
         return FakeSampler(self)

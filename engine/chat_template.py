@@ -113,10 +113,14 @@ class ChatTemplate:
         first_found: tuple[RenderedPrompt, Form] | None = None
         limit_s = RENDER_LIMIT_S  # for all forms together
         common = self._common(template, options, given, tools, marks)
-        for form in forms_of(messages, takes_system=self._takes_system):
+
+        def render(form: Form, limit_s: float) -> str:
             written = self._writer.write(form, lambda value: self.specials.hide_in(value, marks))
+            return self._renderer.render(template, {**common, "messages": written}, limit_s)
+
+        for form in forms_of(messages, takes_system=self._takes_system):
             try:
-                text = self._renderer.render(template, {**common, "messages": written}, limit_s)
+                text = render(form, limit_s)
             except ChatTemplateError as error:
                 first_error = first_error or error
                 limit_s = self._renderer.spare_s
@@ -124,9 +128,18 @@ class ChatTemplate:
                     break
             else:
                 found = RenderedPrompt(self.specials.reveal(text, marks)), form
-                if _has_answers(found[0].text, form):
+                limit_s = self._renderer.spare_s
+                if all(message.role is not Role.TOOL for message in form.messages) or limit_s <= 0:
+                    return found
+                try:
+                    if _has_answers(render(_with_known_answers(form), limit_s), form):
+                        return found
+                except ChatTemplateError:  # what it reads in an answer decides: then it looks at it
                     return found
                 first_found = first_found or found
+                limit_s = self._renderer.spare_s
+                if limit_s <= 0:
+                    break
         if first_found is not None:
             return first_found
         assert first_error is not None
@@ -151,10 +164,23 @@ class ChatTemplate:
         }
 
 
+def _known_answer(number: int) -> str:
+    return f"answerOfTheTool{number}End"
+
+
+def _with_known_answers(form: Form) -> Form:
+    """Return a chat whose tools answer what no template prints by itself, as "4" or "user" may be."""
+    chat = [
+        msgspec.structs.replace(message, content=_known_answer(number)) if message.role is Role.TOOL else message
+        for number, message in enumerate(form.messages)
+    ]
+    return form._replace(messages=chat)
+
+
 def _has_answers(text: str, form: Form) -> bool:
-    """Whether the answers of tools are in a prompt: some templates leave out what they do not know."""
-    words = (re.findall(r"\w+", message.content) for message in form.messages if message.role is Role.TOOL)
-    return all(max(found, key=len) in text for found in words if found)
+    """Whether the known answers are in a prompt: some templates leave out what they do not know."""
+    numbers = (number for number, message in enumerate(form.messages) if message.role is Role.TOOL)
+    return all(_known_answer(number) in text for number in numbers)
 
 
 def _variables(options: PromptOptions) -> dict[str, Any]:

@@ -168,9 +168,12 @@ class Engine:
             sequence.plan_checkpoints()
         if sequence.sampler is None:
             sequence.sampler = self.backend.new_sampler(
-                prompt.sampling, prompt.seed, tokens, reply=prompt.reply, is_thinking=sequence.is_thinking
+                prompt.sampling, prompt.seed, tokens, matcher=prompt.matcher, is_thinking=sequence.is_before_answer
             )
-            sequence.keep_to_budget()
+            self._keep_to_budget(sequence, was_before_answer=sequence.is_before_answer)
+            if sequence.is_full:  # the end of its thinking is all it may have
+                self._finish(sequence, FinishReason.LENGTH)
+                return
         self._set_state(sequence, RequestState.PREFILL)
         self._events.append(sequence.progress())
 
@@ -261,21 +264,25 @@ class Engine:
             self._fail(sequence, error)
             return
         is_end = token in self.backend.vocabulary.end_ids
-        was_thinking = sequence.is_thinking
+        was_before_answer = sequence.is_before_answer
         sequence.accept(token, is_end=is_end)
-        if was_thinking:
-            sequence.keep_to_budget()
-            if not sequence.is_thinking:
-                sequence.sampler.end_thinking()
+        if not is_end and sequence.stop_string is None:
+            self._keep_to_budget(sequence, was_before_answer=was_before_answer)
         if sequence.state is not RequestState.DECODE:
             self._set_state(sequence, RequestState.DECODE)
-        max_tokens = sequence.prompt.sampling.max_tokens
         if is_end or sequence.stop_string is not None or sequence.sampler.is_complete:
             self._finish(sequence, FinishReason.STOP)
-        elif max_tokens is not None and len(sequence.generated) >= max_tokens:
+        elif sequence.is_full:
             self._finish(sequence, FinishReason.LENGTH)
         elif (delta := sequence.next_delta()) is not None:
             self._events.append(delta)
+
+    def _keep_to_budget(self, sequence: Sequence, *, was_before_answer: bool) -> None:
+        """End thinking that has used up its budget, and let the grammar apply once the answer has begun."""
+        assert sequence.sampler is not None
+        sequence.keep_to_budget()
+        if was_before_answer and not sequence.is_before_answer:
+            sequence.sampler.end_thinking()
 
     def _relieve(self, planned: list[PlannedPart]) -> None:
         """Make room after the memory refused a step that should have fitted."""

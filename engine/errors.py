@@ -6,6 +6,8 @@ Every error here can be shown to a person: `message` says what happened in one s
 
 import msgspec
 
+from engine.text import clean_text
+
 
 class ErrorInfo(msgspec.Struct, frozen=True):
     """An error as a value, as it crosses the process border.
@@ -33,8 +35,8 @@ class EngineError(Exception):
         self.details = details
 
     def info(self) -> ErrorInfo:
-        """Return the wire form of this error."""
-        return ErrorInfo(type(self).__name__, self.message, self.hint, self.details)
+        """Return the wire form of this error; what it quotes may hold unpaired surrogates, which have none."""
+        return ErrorInfo(type(self).__name__, *map(clean_text, (self.message, self.hint, self.details)))
 
 
 class InvalidParams(EngineError):

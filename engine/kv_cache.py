@@ -5,6 +5,7 @@ have left the two apart. Where a memory cannot be cut back (sliding windows, rec
 checkpoint; it is never cut without one.
 """
 
+import weakref
 from collections import Counter
 from collections.abc import Sequence
 from typing import NamedTuple
@@ -57,13 +58,14 @@ class Prefix(NamedTuple):
     num_known: int = 0
 
 
-class Snapshot(NamedTuple):
+class Snapshot:
     """A slot's whole state outside the context."""
 
-    state: bytes
-    tokens: list[int]
-    adapters: AdapterKey
-    checkpoints: list[Checkpoint]
+    def __init__(self, state: bytes, tokens: list[int], adapters: AdapterKey, checkpoints: list[Checkpoint]) -> None:
+        self.state = state
+        self.tokens = tokens
+        self.adapters = adapters
+        self.checkpoints = checkpoints
 
 
 class Acquired(NamedTuple):
@@ -89,7 +91,7 @@ class KVCache:
         vocabulary: tells control tokens from text of the same bytes.
         n_seq_max: number of slots.
         n_ctx: cells in the shared pool.
-        max_checkpoint_bytes: of all checkpoints; the oldest are given up.
+        max_checkpoint_bytes: of all checkpoints, those of snapshots too; the oldest are given up.
     """
 
     def __init__(
@@ -104,6 +106,7 @@ class KVCache:
         self._memory = memory
         self._vocabulary = vocabulary
         self._slots = [Slot(seq_id) for seq_id in range(n_seq_max)]
+        self._snapshots: weakref.WeakSet[Snapshot] = weakref.WeakSet()
         self._cell_users: Counter[int] = Counter()
         self._next_cell = 0
         self._clock = 0
@@ -203,9 +206,10 @@ class KVCache:
         if state := self._memory.checkpoint(slot.seq_id):
             made = new_checkpoint(len(slot.tokens), state, is_rolling=is_rolling)
             slot.checkpoints = with_checkpoint(slot.checkpoints, made)
-            given_up = too_many([s.checkpoints for s in self._slots], self._max_checkpoint_bytes)
+            holders: list[Slot | Snapshot] = [*self._slots, *self._snapshots]
+            given_up = too_many([holder.checkpoints for holder in holders], self._max_checkpoint_bytes)
             if given_up:
-                for other in self._slots:
+                for other in holders:
                     other.checkpoints = [item for item in other.checkpoints if item.number not in given_up]
 
     def clear(self, slot: Slot) -> None:
@@ -245,7 +249,9 @@ class KVCache:
     def snapshot(self, slot: Slot) -> Snapshot:
         """Return the slot's state, to be restored into another slot."""
         state = self._memory.seq_state(slot.seq_id)
-        return Snapshot(state, list(slot.tokens), slot.adapters, list(slot.checkpoints))
+        snapshot = Snapshot(state, list(slot.tokens), slot.adapters, list(slot.checkpoints))
+        self._snapshots.add(snapshot)
+        return snapshot
 
     def restore(self, slot: Slot, snapshot: Snapshot) -> bool:
         """Put a snapshot into an empty slot; False leaves it empty."""

@@ -26,16 +26,21 @@ class Fitted(NamedTuple):
         num_messages: messages that were left out.
         num_tokens: about how many tokens their text has.
         is_reply_cut: whether the reply that is continued lost its beginning.
+        messages: what is left.
     """
 
     encoded: EncodedPrompt
     num_messages: int = 0
     num_tokens: int = 0
     is_reply_cut: bool = False
+    messages: tuple[ChatMessage, ...] = ()
 
 
 class _Cut(NamedTuple):
-    """A way to shorten a chat: messages from `start` on follow the system prompt, the last one from `offset` on."""
+    """A way to shorten a chat: messages from `start` on follow the system prompt, the last one from `offset` on.
+
+    Its thinking comes before its content.
+    """
 
     start: int
     offset: int = 0
@@ -51,7 +56,7 @@ def fit_chat(encode: Encode, messages: Sequence[ChatMessage], options: PromptOpt
         As `encode`.
     """
     if options.overflow is Overflow.REFUSE or options.mode is PromptMode.COMPLETION or not messages:
-        return Fitted(encode(messages, options))
+        return Fitted(encode(messages, options), messages=tuple(messages))
     chat = _Chat(encode, tuple(messages), options, n_ctx)
     limit = n_ctx - n_ctx // _REPLY_SHARE
     cuts = chat.cuts()
@@ -94,9 +99,11 @@ class _Chat:
                 cuts.append(_Cut(start))
                 block = num_bytes // self._n_ctx + 1
         if self._options.mode is PromptMode.CONTINUE:
-            last, reply = cuts[-1].start, self._messages[-1].content
-            ends = range(self._n_ctx, len(reply), self._n_ctx)
-            cuts += [_Cut(last, _after_word(reply, end)) for end in ends]
+            last, reply = cuts[-1].start, self._messages[-1]
+            text = reply.content or reply.thinking
+            before = len(reply.thinking) if reply.content else 0  # what led to an answer goes first, and whole
+            ends = [_after_word(text, end) for end in _block_ends(text, max(self._n_ctx // 2, 1))]
+            cuts += [_Cut(last, before + end) for end in ([0, *ends] if before else ends)]
         return cuts
 
     def length(self, cut: _Cut) -> int:
@@ -109,12 +116,13 @@ class _Chat:
         encoded = self._encoded(cut)
         assert encoded is not None
         left_out = self._messages[self._num_system : cut.start]
-        text = "".join(message.content for message in left_out) + self._messages[-1].content[: cut.offset]
+        last = self._messages[-1]
+        text = "".join(message.content for message in left_out) + (last.thinking + last.content)[: cut.offset]
         kept = sum(len(message.content) for message in self._cut(cut))
         num_tokens = len(text) * len(encoded.tokens) // max(kept, 1)
         if cut.offset:
-            encoded = encoded._replace(reply=self._messages[-1].content)
-        return Fitted(encoded, len(left_out), num_tokens, cut.offset > 0)
+            encoded = encoded._replace(reply=last.content)
+        return Fitted(encoded, len(left_out), num_tokens, cut.offset > 0, self._cut(cut))
 
     def _encoded(self, cut: _Cut) -> EncodedPrompt | None:
         if cut not in self._tried:
@@ -130,7 +138,20 @@ class _Chat:
         if not cut.offset:
             return messages
         last = messages[-1]
-        return (*messages[:-1], msgspec.structs.replace(last, content=last.content[cut.offset :], thinking=""))
+        thinking = last.thinking[cut.offset :]
+        content = last.content[max(cut.offset - len(last.thinking), 0) :]
+        return (*messages[:-1], msgspec.structs.replace(last, content=content, thinking=thinking))
+
+
+def _block_ends(text: str, num_bytes: int) -> list[int]:
+    """Return where blocks of at least so many bytes end: a token may be one byte in a script the model hardly knows."""
+    ends, size = [], 0
+    for end, character in enumerate(text[:-1], start=1):
+        size += len(character.encode("utf-8"))
+        if size >= num_bytes:
+            ends.append(end)
+            size = 0
+    return ends
 
 
 def _after_word(text: str, position: int) -> int:

@@ -6,7 +6,6 @@ Line breaks and blanks next to a tag belong to it: they are in neither part. Not
 import re
 from typing import NamedTuple
 
-_COMMENT = re.compile(r"\{#.*?#\}", re.DOTALL)
 _JOINED_STRINGS = re.compile(r"""(['"])\s*[~+]\s*\1""")
 _QUOTES = " \t\"'(`"
 
@@ -162,11 +161,20 @@ PLAIN_THINKING = ThinkingFormat("<think>", "</think>", (), "\n", "\n\n")
 
 def find_thinking_format(template: str) -> ThinkingFormat | None:
     """Return how the model of a chat template marks its thinking, None where the template knows of none."""
-    source = _JOINED_STRINGS.sub("", _COMMENT.sub("", template))
+    source = _JOINED_STRINGS.sub("", _without_comments(template))
     found = next((thinking for needle, thinking in _FAMILIES if needle in source), None)
     if found is None or found.opening != "<think>":
         return found
     return _with_line_breaks(found, source)
+
+
+def _without_comments(template: str) -> str:
+    """Return a template without its comments, in one pass: a pattern would look for the end of each anew."""
+    kept, position = [], 0
+    while (start := template.find("{#", position)) >= 0 and (end := template.find("#}", start + 2)) >= 0:
+        kept.append(template[position:start])
+        position = end + 2
+    return "".join(kept) + template[position:]
 
 
 def _with_line_breaks(found: ThinkingFormat, source: str) -> ThinkingFormat:
@@ -203,10 +211,12 @@ class ThinkingSplitter:
     Args:
         thinking: of the model; None for one that marks none: then all is answer.
         is_open: whether the prompt ends inside a block.
+        has_begun: whether the prompt ends inside the answer.
     """
 
-    def __init__(self, thinking: ThinkingFormat | None, *, is_open: bool = False) -> None:
+    def __init__(self, thinking: ThinkingFormat | None, *, is_open: bool = False, has_begun: bool = False) -> None:
         self._format = thinking
+        self._has_begun = has_begun or thinking is None or not thinking.answering
         self._is_thinking = is_open and thinking is not None
         self._has_block = self._is_thinking
         self._is_at_start = True  # of the reply, or of a block of families that frame every part
@@ -224,6 +234,11 @@ class ThinkingSplitter:
     def is_thinking(self) -> bool:
         """Whether what comes next is thinking, as far as is known."""
         return self._is_thinking
+
+    @property
+    def is_before_answer(self) -> bool:
+        """Whether what comes next is not the answer yet: thinking, or the frame of a family that frames answers."""
+        return self._is_thinking or not self._has_begun
 
     def expect_closing(self) -> None:
         """Note that the next closing tag is one wherever it stands."""
@@ -304,6 +319,8 @@ class ThinkingSplitter:
         if marker == thinking.closing:
             self._has_block = True
             self._is_closing_sure = False
+        elif marker.endswith(_last_tag(thinking.answering)):
+            self._has_begun = True
         self._is_thinking = False
         self._is_gap = True
         self._is_at_start = bool(thinking.markers)
@@ -326,8 +343,13 @@ class ThinkingSplitter:
         elif not text.strip() and (self._is_at_start or self._is_gap):
             self._held = text
         else:
+            self._has_begun = True  # without a frame, if need be
             self._answer.append(_without_gap(text) if self._is_gap else text)
             self._is_at_start = self._is_gap = False
+
+
+def _last_tag(text: str) -> str:
+    return "<" + text.rpartition("<")[2]
 
 
 def _without_gap(text: str) -> str:

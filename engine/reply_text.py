@@ -23,19 +23,29 @@ class ReplyText:
 
     Args:
         thinking: how the reply begins; None for a model that marks no thinking.
+        has_begun: whether the prompt ends inside the answer.
 
     Attributes:
         num_thinking_tokens: tokens of thinking so far, tags included.
     """
 
-    def __init__(self, vocabulary: Vocabulary, sampling: SamplingParams, thinking: ThinkingStart | None) -> None:
+    def __init__(
+        self,
+        vocabulary: Vocabulary,
+        sampling: SamplingParams,
+        thinking: ThinkingStart | None,
+        *,
+        has_begun: bool = False,
+    ) -> None:
         shown_ids = thinking.shown_ids if thinking else frozenset()
         self.num_thinking_tokens = 0
         self._detokenizer = Detokenizer(vocabulary.pieces, vocabulary.control_ids, shown_ids)
         self._stop = StopMatcher(sampling.stop)
         self._start = thinking
         self._splitter = ThinkingSplitter(
-            thinking.format if thinking else None, is_open=thinking is not None and thinking.is_open
+            thinking.format if thinking else None,
+            is_open=thinking is not None and thinking.is_open,
+            has_begun=has_begun,
         )
         self._budget = sampling.thinking_budget
         self._answer: list[str] = []
@@ -64,6 +74,11 @@ class ReplyText:
     def is_thinking(self) -> bool:
         """Whether the model thinks, and has not begun its answer."""
         return self._splitter.is_thinking
+
+    @property
+    def is_before_answer(self) -> bool:
+        """Whether what comes next is not the answer yet: thinking, or the frame that some models put around it."""
+        return self._splitter.is_before_answer
 
     @property
     def has_unsent(self) -> bool:
@@ -102,13 +117,28 @@ class ReplyText:
         unsent, self._unsent = self._unsent, UnsentText("", "", was_thinking=False)
         return unsent
 
-    def forced_tokens(self) -> list[int]:
-        """Return the tokens that end thinking, once, when its budget is used up."""
-        if self._budget is None or not self.is_thinking or self.num_thinking_tokens < self._budget:
+    def close_thinking(self, max_tokens: int | None) -> list[int]:
+        """End thinking, once, when its budget is used up, and return the tokens that do it.
+
+        Their text is known, so it is not searched for stop strings: nobody chose it.
+
+        Args:
+            max_tokens: return no more than these; the thinking ends all the same, and the reply with it.
+        """
+        is_used_up = self._budget is not None and self.num_thinking_tokens >= self._budget
+        if not is_used_up or not self.is_thinking or self._start is None:
             return []
         self._budget = None
+        tokens = list(self._start.closing_tokens[:max_tokens])
+        self._show(self._stop.push(self._detokenizer.flush()) + self._stop.flush())
         self._splitter.expect_closing()
-        return list(self._start.closing_tokens) if self._start else []
+        self._show(self._start.format.closing_text)
+        now = time.perf_counter()
+        self._began_at = self._began_at or now
+        self._thought_until = now
+        self._num_tokens += len(tokens)
+        self.num_thinking_tokens += len(tokens)
+        return tokens
 
     def _show(self, text: str) -> None:
         if text:

@@ -12,7 +12,7 @@ _STEP_BUDGET_S = 0.075
 _FIRST_CHUNK_TOKENS = 64  # beside a reply, before the prefill rate is known
 _MIN_CHUNK_TOKENS = 16  # smaller ones cost more than they save: the weights are read for each
 _RATE_MIN_TOKENS = 16  # steps below this say little about the prefill rate
-_TURN_S = 0.05  # replies with other adapters cannot share a step: each group computes this long in turn
+_TURN_S = 0.05  # replies with other adapters cannot share a step: a group computes this long while all others wait
 _MARGIN_TOKENS = 64  # room a reply must have beside its prompt when others run
 
 
@@ -42,6 +42,7 @@ class Scheduler:
         self._is_prompt_next = False
         self._turn: AdapterKey = ()
         self._turn_spent_s = 0.0
+        self._num_others = 0  # groups that wait while one has its turn
         self.waiting: deque[Sequence] = deque()
         self.running: list[Sequence] = []
 
@@ -77,7 +78,8 @@ class Scheduler:
                 reading.append(sequence)
         if not reading:
             return planned
-        budget = self._chunk_tokens() if planned else self._n_ubatch
+        # Replies with other adapters wait for this step as those beside it do.
+        budget = self._chunk_tokens() if any(other.is_decoding for other in self.running) else self._n_ubatch
         if not self._mixes_parts:
             reading = reading[:1]
             self._is_prompt_next = not self._is_prompt_next
@@ -117,7 +119,9 @@ class Scheduler:
     def _group(self) -> list[Sequence]:
         """Return the running sequences whose adapters have their turn."""
         keys = list(dict.fromkeys(sequence.adapters for sequence in self.running))
-        if self._turn not in keys or (len(keys) > 1 and self._turn_spent_s >= _TURN_S):
+        self._num_others = max(len(keys) - 1, 0)
+        turn_s = _TURN_S / max(self._num_others, 1)
+        if self._turn not in keys or (len(keys) > 1 and self._turn_spent_s >= turn_s):
             position = keys.index(self._turn) + 1 if self._turn in keys else 0
             self._turn, self._turn_spent_s = keys[position % len(keys)] if keys else (), 0.0
         return [sequence for sequence in self.running if sequence.adapters == self._turn]
@@ -125,7 +129,8 @@ class Scheduler:
     def _chunk_tokens(self) -> int:
         if self._prefill_s_per_token is None:
             return min(_FIRST_CHUNK_TOKENS, self._n_ubatch)
-        fitting = int(_STEP_BUDGET_S / self._prefill_s_per_token)
+        # With several groups a reply waits for a step of each of the others.
+        fitting = int(_STEP_BUDGET_S / max(self._num_others, 1) / self._prefill_s_per_token)
         return min(max(fitting, _MIN_CHUNK_TOKENS), self._n_ubatch)
 
 

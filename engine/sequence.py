@@ -4,6 +4,7 @@ import time
 from typing import NamedTuple
 
 from engine.backend import AdapterKey, Sampler, Vocabulary
+from engine.grammar import Matcher
 from engine.kv_cache import Slot, Snapshot
 from engine.messages import Adapter, Delta, Finished, FinishReason, PrefillProgress, RequestState, TurnsDropped
 from engine.metrics import CacheReport, CacheSource, RequestMetrics
@@ -23,6 +24,7 @@ class Prompt(NamedTuple):
         num_system_tokens: tokens at the beginning that belong to the system prompt.
         num_settled_tokens: tokens before the last user's message.
         reply: the half answer that is to be continued.
+        matcher: what the answer has to follow, None where it is free.
         adapters: in effect for this request.
         dropped: what was left out of the chat.
         thinking: how the reply marks thinking, None where it does not.
@@ -37,6 +39,7 @@ class Prompt(NamedTuple):
     num_system_tokens: int = 0
     num_settled_tokens: int = 0
     reply: str = ""
+    matcher: Matcher | None = None
     adapters: tuple[Adapter, ...] = ()
     dropped: TurnsDropped | None = None
     thinking: ThinkingStart | None = None
@@ -62,7 +65,8 @@ class Sequence:
         self.snapshot: Snapshot | None = None
         self._checkpoints_due: list[int] = []  # token counts, rising
         self.cache = CacheReport(num_cached_tokens=0, source=CacheSource.NONE, miss_cause=None)
-        self._text = ReplyText(vocabulary, prompt.sampling, prompt.thinking)
+        has_begun = bool(prompt.reply) or _ends_in_frame(prompt, vocabulary)
+        self._text = ReplyText(vocabulary, prompt.sampling, prompt.thinking, has_begun=has_begun)
         self._sent_at = 0.0
         self._prefill_began_at: float | None = None
         self._first_token_at: float | None = None
@@ -113,15 +117,19 @@ class Sequence:
         return self.slot is not None and len(self.slot.tokens) in self._checkpoints_due
 
     @property
-    def is_thinking(self) -> bool:
-        """Whether the model thinks, and has not begun its answer."""
-        return self._text.is_thinking
+    def is_before_answer(self) -> bool:
+        """Whether a grammar has to wait: the model thinks, or writes what its family puts in front of an answer."""
+        return self._text.is_before_answer
+
+    @property
+    def is_full(self) -> bool:
+        """Whether the reply has all the tokens it may have."""
+        return self._num_left == 0
 
     def keep_to_budget(self) -> None:
         """End thinking, once, when its budget is used up: the reply goes on with tokens that nobody chose."""
-        for token in self._text.forced_tokens():
-            self.generated.append(token)
-            self._text.push(token)
+        if not self.is_full:
+            self.generated += self._text.close_thinking(self._num_left)
 
     def begin_prefill(self) -> None:
         """Note the start of the first prefill step."""
@@ -191,6 +199,11 @@ class Sequence:
             thinking_s=self._text.thinking_s,
         )
 
+    @property
+    def _num_left(self) -> int | None:
+        max_tokens = self.prompt.sampling.max_tokens
+        return None if max_tokens is None else max(max_tokens - len(self.generated), 0)
+
     def _delta(self) -> Delta:
         self._sent_at = self._last_token_at
         unsent = self._text.take_unsent()
@@ -203,3 +216,10 @@ class Sequence:
             thinking=unsent.thinking,
             was_thinking=unsent.was_thinking,
         )
+
+
+def _ends_in_frame(prompt: Prompt, vocabulary: Vocabulary) -> bool:
+    """Whether the prompt itself has begun the answer, in families that frame it."""
+    frame = prompt.thinking.format.answering.encode() if prompt.thinking else b""
+    end = b"".join(vocabulary.pieces[token] for token in prompt.tokens[-len(frame) :]) if frame else b""
+    return bool(frame) and end.rstrip().endswith(frame)

@@ -6,6 +6,7 @@ import faulthandler
 import json
 import os
 import re
+import warnings
 from multiprocessing.connection import Connection
 from typing import Any
 
@@ -87,6 +88,7 @@ def run_child(connection: Connection) -> None:
         import resource
 
         resource.setrlimit(resource.RLIMIT_AS, (_MEMORY_BYTES, _MEMORY_BYTES))
+    warnings.simplefilter("ignore")  # those of a template that is compiled are for nobody
     environment = new_environment()
     compiled: dict[str, jinja2.Template] = {}
     silence = open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115, PTH123 (as long as the process)

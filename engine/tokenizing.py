@@ -1,6 +1,7 @@
 """The tokeniser thread: renders and tokenises prompts beside a running reply, on a stack that long words cannot
 overflow, so that no message can forge a control token."""
 
+import functools
 import logging
 import queue
 import threading
@@ -11,7 +12,9 @@ from engine.backend import Vocabulary
 from engine.chat_formats import COMPLETION_FORMAT, FILE_FORMAT, find_format, usable_formats
 from engine.chat_template import TRIAL_CHAT, ChatTemplate
 from engine.errors import ChatTemplateError, EngineError, RequestError, overflow_error
+from engine.grammar import Matcher, TokenTable, new_matcher
 from engine.messages import ChatMessage, PromptMode, PromptOptions, Role
+from engine.params import SamplingParams
 from engine.reasoning import ThinkingFormat, ThinkingStart, begin_reply
 from engine.special_texts import RenderedPrompt
 from engine.template_renderer import TemplateRenderer
@@ -189,6 +192,22 @@ class PromptEncoder:
             reply=composed.reply,
             thinking=self._thinking_start(composed),
         )
+
+    def matcher(self, sampling: SamplingParams, reply: str) -> Matcher | None:
+        """Return what a reply has to follow, with the half `reply` taken in; None where it is free.
+
+        Here and not where the model computes: a large grammar takes a second.
+
+        Raises:
+            GrammarError: the grammar or schema cannot be used.
+        """
+        if sampling.grammar is None and sampling.json_schema is None:
+            return None
+        return new_matcher(sampling, self._token_table, reply)
+
+    @functools.cached_property
+    def _token_table(self) -> TokenTable:
+        return TokenTable(self._vocabulary)
 
     def tokenize(self, rendered: RenderedPrompt) -> list[int]:
         """Return the tokens of a rendered prompt, with exactly one begin token where the model wants one."""

@@ -35,6 +35,7 @@ from engine.messages import (
     MeasureCacheTypes,
     ModelLoaded,
     ModelUnloaded,
+    Overflow,
     Rendered,
     RenderPrompt,
     Shutdown,
@@ -229,7 +230,7 @@ class WorkerLoop:
         def encode_prompt() -> None:
             prompt, failure = None, None
             try:
-                fitted = fit_chat(encoder.encode, command.messages, command.options, n_ctx=encoder.n_ctx)
+                fitted = _fitted(encoder, command)
                 encoded = fitted.encoded
                 prompt = Prompt(
                     request_id=request_id,
@@ -241,6 +242,7 @@ class WorkerLoop:
                     num_system_tokens=encoded.num_system_tokens,
                     num_settled_tokens=encoded.num_settled_tokens,
                     reply=encoded.reply,
+                    matcher=encoder.matcher(command.sampling, encoded.reply),
                     thinking=encoded.thinking,
                     adapters=command.adapters,
                     dropped=_dropped(request_id, fitted),
@@ -272,19 +274,21 @@ class WorkerLoop:
         self._answer(
             command.request_id,
             lambda: Counted(
-                request_id=command.request_id,
-                num_tokens=len(_needed(encoder).encode(command.messages, command.options).tokens),
+                request_id=command.request_id, num_tokens=len(_fitted(_needed(encoder), command).encoded.tokens)
             ),
         )
 
     def _render(self, command: RenderPrompt) -> None:
         encoder = self._encoder
-        self._answer(
-            command.request_id,
-            lambda: Rendered(
-                request_id=command.request_id, text=_needed(encoder).render(command.messages, command.options).text
-            ),
-        )
+
+        def rendered() -> Rendered:
+            messages = command.messages
+            if command.options.overflow is Overflow.DROP_OLDEST:
+                messages = _fitted(_needed(encoder), command).messages
+            text = _needed(encoder).render(messages, command.options).text
+            return Rendered(request_id=command.request_id, text=text)
+
+        self._answer(command.request_id, rendered)
 
     def _describe(self, command: DescribeEngine) -> None:
         try:
@@ -340,6 +344,10 @@ def _version() -> str:
         return importlib.metadata.version("fireside-chat")
     except importlib.metadata.PackageNotFoundError:
         return "not installed"
+
+
+def _fitted(encoder: PromptEncoder, command: Generate | CountTokens | RenderPrompt) -> Fitted:
+    return fit_chat(encoder.encode, command.messages, command.options, n_ctx=encoder.n_ctx)
 
 
 def _dropped(request_id: str, fitted: Fitted) -> TurnsDropped | None:

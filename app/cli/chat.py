@@ -14,7 +14,16 @@ from app.cli.chat_options import (
     sampling_params,
 )
 from app.cli.chat_plan import ChatPlan, make_plan, note_chat_format, remember_model
-from app.cli.outcome import ExitCode, dropped_sentence, exit_code_of, print_event, print_failed, show_error
+from app.cli.outcome import (
+    CONTEXT_FULL,
+    ONLY_THOUGHT,
+    ExitCode,
+    dropped_sentence,
+    exit_code_of,
+    print_event,
+    print_failed,
+    show_error,
+)
 from app.cli.reply_printer import ReplyPrinter
 from app.cli.session import Answer, ChatSession
 from app.cli.streams import is_terminal, read_standard_input, read_text_file
@@ -29,6 +38,7 @@ from engine import (
     EngineClient,
     EngineError,
     EngineUnavailable,
+    FinishReason,
     ModelDescription,
     PrefillProgress,
     ProcessClient,
@@ -239,6 +249,10 @@ class _PlainPrinter:
     def finished(self, answer: Answer) -> None:
         self._print(self._reply.end())
         self._end_line()
+        if not self._is_terminal and answer.finished.thinking and is_blank(answer.finished.text):
+            print(f"fireside: {ONLY_THOUGHT}", file=sys.stderr)
+        if answer.finished.finish_reason is FinishReason.CONTEXT_FULL:
+            print(f"fireside: {CONTEXT_FULL}", file=sys.stderr)
 
     def failed(self, error: EngineError) -> None:
         self._end_line()

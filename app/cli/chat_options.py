@@ -1,7 +1,6 @@
 """The flags of `fireside chat`, and the settings of model and request that they make."""
 
 import argparse
-import contextlib
 import dataclasses
 from pathlib import Path
 from typing import Any
@@ -36,7 +35,7 @@ def add_chat_arguments(parser: argparse.ArgumentParser) -> None:
     _add_sampling(parser.add_argument_group("sampling"))
     _add_loading(parser.add_argument_group("loading"))
     for flag in _NOT_BUILT_WITH_VALUE:
-        parser.add_argument(flag, action=NotBuilt, nargs=1, help=argparse.SUPPRESS)
+        parser.add_argument(flag, action=NotBuilt, nargs="?", help=argparse.SUPPRESS)
     for flag in _NOT_BUILT:
         parser.add_argument(flag, action=NotBuilt, nargs=0, help=argparse.SUPPRESS)
 
@@ -80,7 +79,11 @@ def _add_loading(group: argparse._ArgumentGroup) -> None:
         "--device", metavar="NAME", help="the device that computes, as `fireside doctor` lists it, or CPU"
     )
     group.add_argument("--experts-on-cpu", metavar="N", type=whole_number, help=infos["experts_on_cpu"].help)
-    group.add_argument("--flash-attn", choices=[choice.value for choice in FlashAttention])
+    group.add_argument(
+        "--flash-attn",
+        choices=[choice.value for choice in FlashAttention],
+        help="flash attention, which quantised values need; auto uses it where it can be used",
+    )
     for name, what in (("--cache-type-k", "keys"), ("--cache-type-v", "values")):
         group.add_argument(name, metavar="TYPE", help=f"how {what} are kept: {', '.join(CACHE_TYPES)}")
     group.add_argument(
@@ -94,19 +97,30 @@ def _add_loading(group: argparse._ArgumentGroup) -> None:
 
 
 def adapter_of(text: str) -> Adapter:
-    """Return the adapter in `text`, written PATH or PATH=SCALE; an `=` that no number follows belongs to the path.
+    """Return the adapter in `text`, written PATH or PATH=SCALE; an `=` may be part of the path.
 
     Raises:
-        ArgumentTypeError: there is no path.
+        ArgumentTypeError: there is no path, or the scale behind that of a file is no number.
     """
     path, scale = text, 1.0
     before, equals, after = text.rpartition("=")
-    if equals:
-        with contextlib.suppress(argparse.ArgumentTypeError):
+    if equals and not _is_file(text):
+        try:
             path, scale = before, number(after)
+        except argparse.ArgumentTypeError as error:
+            if _is_file(before):
+                raise argparse.ArgumentTypeError(f"the scale in {text!r} is wrong: {error}") from error
+            path = text
     if not path:
         raise argparse.ArgumentTypeError(f"{text!r} names no file")
     return Adapter(path=str(Path(path).expanduser()), scale=scale)
+
+
+def _is_file(name: str) -> bool:
+    try:
+        return Path(name).expanduser().is_file()
+    except (OSError, ValueError, RuntimeError):  # no such user, a NUL byte, a name too long
+        return False
 
 
 def model_params(options: argparse.Namespace) -> ModelParams:

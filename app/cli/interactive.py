@@ -15,10 +15,11 @@ from prompt_toolkit.key_binding import KeyBindings, KeyPressEvent
 
 from app.cli.chat_options import parse_setting
 from app.cli.chat_plan import ChatPlan, note_chat_format, remember_model
-from app.cli.outcome import ExitCode, dropped_sentence, show_error
+from app.cli.outcome import CONTEXT_FULL, ExitCode, dropped_sentence, show_error
 from app.cli.reply_printer import ReplyPrinter
 from app.cli.session import Answer, ChatSession
-from app.cli.terminal_text import is_blank, safe_text
+from app.cli.streams import without_echo
+from app.cli.terminal_text import is_blank, one_line, safe_text, wrapped
 from app.errors import AppError
 from app.known_models import KnownModels
 from app.model_choice import choose_model
@@ -29,6 +30,7 @@ from engine import (
     Delta,
     EngineError,
     Finished,
+    FinishReason,
     PrefillProgress,
     PromptMode,
     RequestMetrics,
@@ -49,7 +51,8 @@ _HELP = """\
 /prompt           the chat as the model reads it
 /stats            the numbers of the last reply
 /quit             leave (also Ctrl-D)
-
+"""
+_KEYS_HELP = """
 Enter sends. Alt+Enter, or a backslash at the end of a line, begins a new line.
 Ctrl-C stops a reply; at an empty prompt, twice, it leaves."""
 
@@ -83,7 +86,7 @@ class InteractiveChat:
         self._last: Answer | None = None
         self._chat_id = ""
         self._commands: dict[str, Callable[[str], None]] = {
-            "/help": lambda argument: print(_HELP),
+            "/help": lambda argument: print(wrapped(_HELP, indent=" " * 18) + wrapped(_KEYS_HELP)),
             "/new": self._new,
             "/system": self._system,
             "/set": self._set,
@@ -181,6 +184,8 @@ class InteractiveChat:
             print("There is no reply to go on with.")
             return
         finished = self._reply(tuple(self._history), PromptMode.CONTINUE)
+        if finished.finish_reason is FinishReason.STOP and not finished.text and not finished.thinking:
+            print("The model has nothing to add.")
         half = self._history[-1]
         # New thinking belongs to what was thought before, unless the answer had begun.
         thinking = half.thinking if half.content else half.thinking + finished.thinking
@@ -192,7 +197,8 @@ class InteractiveChat:
             return
         if self._session.model is None:
             self._load()
-        print(safe_text(self._session.render(tuple(self._history), self._plan.prompt_options)))
+        prompt = safe_text(self._session.render(tuple(self._history), self._plan.prompt_options))
+        print(prompt.removesuffix("\n"))
 
     def _stats(self, argument: str) -> None:
         if self._last is None:
@@ -207,16 +213,17 @@ class InteractiveChat:
     def _load(self) -> None:
         self._session.forget_the_past()
         label = safe_text(self._plan.label)
-        with self._session.interrupted_by_ctrl_c():
+        with self._session.interrupted_by_ctrl_c(), without_echo():
             for share in self._session.load(self._plan.path, self._plan.params, self._known):
-                print(f"\rLoading {label}: {share:4.0%}", end="", flush=True)
+                print(f"\r{one_line(f'Loading {share:4.0%}: {label}')}", end="", flush=True)
         model = self._session.model
         assert model is not None
-        print(f"\r\x1b[K{label} is loaded ({model.type_name}, context {model.n_ctx:,}, {model.n_threads} threads).")
+        loaded = f"{label} is loaded ({model.type_name}, context {model.n_ctx:,}, {model.n_threads} threads)."
+        print(f"\r\x1b[K{wrapped(loaded)}")
         self._plan, notice = note_chat_format(self._store, self._plan, model)
         for sentence in (*model.notices, notice):
             if sentence:
-                print(safe_text(sentence))
+                print(wrapped(safe_text(sentence)))
         remember_model(self._store, self._plan.last_model)
 
     def _ask(self, text: str) -> None:
@@ -233,7 +240,7 @@ class InteractiveChat:
         printed = ""
         printer = ReplyPrinter(is_terminal=True)
         answer: Answer | None = None
-        with self._session.interrupted_by_ctrl_c():
+        with self._session.interrupted_by_ctrl_c(), without_echo():
             try:
                 for item in self._session.ask(
                     messages,
@@ -244,7 +251,7 @@ class InteractiveChat:
                 ):
                     match item:
                         case TurnsDropped():
-                            print(dropped_sentence(item))
+                            print(wrapped(dropped_sentence(item)))
                         case PrefillProgress():
                             self._show_prefill(item)
                         case Delta():
@@ -261,16 +268,15 @@ class InteractiveChat:
                 _set_title("Fireside")
         if answer is None:
             raise KeyboardInterrupt
-        print(f"\x1b[2m{summary_of(answer.finished.metrics)}\x1b[0m", flush=True)
+        if answer.finished.finish_reason is FinishReason.CONTEXT_FULL:
+            print(wrapped(CONTEXT_FULL))
+        print(f"\x1b[2m{_wrapped_summary(summary_of(answer.finished.metrics))}\x1b[0m", flush=True)
         return answer.finished
 
     def _show_prefill(self, progress: PrefillProgress) -> None:
         if progress.num_done_tokens < progress.num_total_tokens:
-            print(
-                f"\rReading the prompt: {progress.num_done_tokens:,} of {progress.num_total_tokens:,} tokens",
-                end="",
-                flush=True,
-            )
+            shown = f"Reading the prompt: {progress.num_done_tokens:,} of {progress.num_total_tokens:,} tokens"
+            print(f"\r{one_line(shown)}", end="", flush=True)
 
     def _toolbar(self) -> FormattedText:
         parts = [self._plan.label]
@@ -304,6 +310,11 @@ def summary_of(metrics: RequestMetrics) -> str:
         parts.append(f"first token {metrics.ttft_s:.2f} s")
     parts.append(f"{metrics.num_cached_tokens:,} of {metrics.num_prompt_tokens:,} prompt tokens reused")
     return "  ·  ".join(parts)
+
+
+def _wrapped_summary(summary: str) -> str:
+    """Return the line of numbers, broken between them only."""
+    return wrapped(summary.replace(" ", "\u00a0").replace("·\u00a0\u00a0", "·  ")).replace("\u00a0", " ")
 
 
 def _setting_text(sampling: SamplingParams, name: str) -> str:

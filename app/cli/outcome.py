@@ -23,6 +23,10 @@ class ExitCode(enum.IntEnum):
     INTERRUPTED = 130
 
 
+CONTEXT_FULL = "The context is full, so the reply ends here."
+
+ONLY_THOUGHT = "The reply ended before its answer began: all of it was thinking."
+
 ShownError = AppError | ModelsError | EngineError
 
 _MODEL_ERRORS = (

@@ -9,7 +9,7 @@ import signal
 import time
 from collections.abc import Iterator
 from types import FrameType
-from typing import NoReturn
+from typing import NoReturn, TypeVar
 
 from app.known_models import KnownModels
 from engine import (
@@ -52,6 +52,7 @@ _LOG = logging.getLogger(__name__)
 _ENGINE_LOG = logging.getLogger("engine.worker")
 # Where a wait cannot be interrupted by a signal (Windows), Ctrl-C is seen after at most this long.
 _POLL_S = 0.2
+_Answer = TypeVar("_Answer", Rendered, EngineDescribed, CacheTypesMeasured)
 _FINAL = (Finished, Failed, ModelLoaded, LoadCancelled, Rendered, EngineDescribed, CacheTypesMeasured)
 
 # A chat goes on when it is longer than the context; that it was cut is said.
@@ -150,6 +151,8 @@ class ChatSession:
                     if known is not None:
                         known.add(path, params)
                 case Failed():
+                    if known is not None:  # the engine may have died of that very file
+                        known.forget(path, params)
                     self._raise(event)
                 case _:
                     pass
@@ -204,17 +207,8 @@ class ChatSession:
         Raises:
             EngineError: there is none.
         """
-        request_id = self._next_id("render")
-        self._send(RenderPrompt(request_id=request_id, messages=messages, options=options))
-        for event in self._answers(request_id, None):
-            match event:
-                case Rendered():
-                    return event.text
-                case Failed():
-                    self._raise(event)
-                case _:
-                    pass
-        raise KeyboardInterrupt
+        command = RenderPrompt(request_id=self._next_id("render"), messages=messages, options=options)
+        return self._only_answer(command, Rendered).text
 
     def describe_engine(self) -> EngineDescription:
         """Return versions and devices of the engine.
@@ -222,17 +216,7 @@ class ChatSession:
         Raises:
             EngineError: it did not start.
         """
-        request_id = self._next_id("describe")
-        self._send(DescribeEngine(request_id=request_id))
-        for event in self._answers(request_id, None):
-            match event:
-                case EngineDescribed():
-                    return event.description
-                case Failed():
-                    self._raise(event)
-                case _:
-                    pass
-        raise KeyboardInterrupt
+        return self._only_answer(DescribeEngine(request_id=self._next_id("describe")), EngineDescribed).description
 
     def measure_cache_types(self) -> tuple[CacheTypeRow, ...]:
         """Return size and speed of the cache types with the loaded model; takes some seconds.
@@ -240,17 +224,7 @@ class ChatSession:
         Raises:
             EngineError: there is no model, or the engine died.
         """
-        request_id = self._next_id("measure")
-        self._send(MeasureCacheTypes(request_id=request_id))
-        for event in self._answers(request_id, None):
-            match event:
-                case CacheTypesMeasured():
-                    return event.rows
-                case Failed():
-                    self._raise(event)
-                case _:
-                    pass
-        raise KeyboardInterrupt
+        return self._only_answer(MeasureCacheTypes(request_id=self._next_id("measure")), CacheTypesMeasured).rows
 
     def _next_id(self, what: str) -> str:
         return f"{what}-{next(self._numbers)}"
@@ -260,6 +234,19 @@ class ChatSession:
             self._is_started = True
             self._client.start(self._events.put)
         self._client.send(command)
+
+    def _only_answer(self, command: RenderPrompt | DescribeEngine | MeasureCacheTypes, kind: type[_Answer]) -> _Answer:
+        """Send a command that has one answer, and return it; Ctrl-C gives up."""
+        self._send(command)
+        for event in self._answers(command.request_id, None):
+            match event:
+                case kind():
+                    return event
+                case Failed():
+                    self._raise(event)
+                case _:
+                    pass
+        raise KeyboardInterrupt
 
     def _answers(self, request_id: str, give_up: Command | None) -> Iterator[Event]:
         """Yield the events of one request up to its final one."""

@@ -4,6 +4,7 @@ import contextlib
 import io
 import os
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TextIO
 
@@ -45,6 +46,26 @@ def is_terminal(stream: TextIO) -> bool:
         return stream.isatty()
     except (OSError, ValueError, AttributeError):
         return False
+
+
+@contextlib.contextmanager
+def without_echo() -> Iterator[None]:
+    """Keep what is typed meanwhile out of what is printed; the next prompt gets it."""
+    if sys.platform == "win32" or not is_terminal(sys.stdin):
+        yield
+        return
+    import termios
+
+    descriptor = sys.stdin.fileno()
+    before = termios.tcgetattr(descriptor)
+    quiet = list(before)
+    quiet[3] &= ~termios.ECHO
+    termios.tcsetattr(descriptor, termios.TCSANOW, quiet)
+    try:
+        yield
+    finally:
+        with contextlib.suppress(termios.error):  # the terminal was closed
+            termios.tcsetattr(descriptor, termios.TCSANOW, before)
 
 
 def never_fail_to_print() -> None:

@@ -1,6 +1,8 @@
 """Text from a model, made safe for a terminal: no model may move the cursor or ring the bell."""
 
 import re
+import shutil
+import textwrap
 import unicodedata
 
 # C0 but tab and line feed, DEL, C1, and the marks that turn the direction of what follows.
@@ -17,6 +19,27 @@ def _picture(match: re.Match[str]) -> str:
     if code < 0x20:
         return chr(0x2400 + code)
     return "\u2421" if code == 0x7F else "\ufffd"
+
+
+def wrapped(text: str, *, indent: str = "") -> str:
+    """Return lines that a narrow terminal does not break within a word; what is broken goes on behind `indent`."""
+    width = max(20, _num_columns())
+    lines = (textwrap.wrap(line, width, subsequent_indent=indent, break_on_hyphens=False) for line in text.split("\n"))
+    return "\n".join("\n".join(line) for line in lines)
+
+
+def one_line(text: str) -> str:
+    """Return as much of `text` as fits into one line that is to be written over: a broken one could not be."""
+    left = _num_columns() - 1
+    for index, character in enumerate(text):
+        left -= 2 if unicodedata.east_asian_width(character) in ("W", "F") else 1
+        if left < 0:
+            return text[:index]
+    return text
+
+
+def _num_columns() -> int:
+    return shutil.get_terminal_size().columns
 
 
 def is_blank(text: str) -> bool:

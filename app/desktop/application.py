@@ -31,6 +31,7 @@ from app.desktop.widgets.readouts import Readouts
 from app.desktop.widgets.sampling_panel import SamplingPanel
 from app.desktop.widgets.top_bar import TopBar
 from app.desktop.window_actions import WindowActions
+from app.known_models import KnownModels
 from app.paths import Paths
 from app.settings import Settings, SettingsStore
 from engine import EngineClient, ProcessClient
@@ -70,6 +71,7 @@ def build_window(
     starter: Callable[[], Starter],
     settings: Settings,
     save: Callable[[str, object], None],
+    known: KnownModels,
     open_link: Callable[[str], object] | None = None,
 ) -> WindowParts:
     """Start the engine behind `client` and build a window for it, not yet shown.
@@ -78,12 +80,13 @@ def build_window(
         choose: finds and checks a model file; runs beside the window's thread.
         starter: tells of the model that comes with the program, when it is first needed.
         save: keeps one setting.
+        known: which model files were loaded before.
         open_link: opens a target that the user agreed to; None hands it to the desktop.
     """
     bridge = EngineBridge(client)
     bridge.start()
     background = Background(bridge)
-    model = ModelSession(bridge, background, choose, bridge)
+    model = ModelSession(bridge, background, choose, bridge, known=known)
     sampling = SamplingPanel(theme)
     conversation = Conversation(bridge, model, lambda: sampling.params)
     readouts = Readouts(theme)
@@ -142,6 +145,7 @@ def run_window(paths: Paths, *, model: str | None, fake_engine: bool) -> int:
         starter=_starter,
         settings=settings,
         save=saver.save,
+        known=KnownModels.in_paths(paths),
     )
     saver.background = parts.background
     sys.excepthook = _FaultReporter(parts.actions).report

@@ -1,8 +1,9 @@
 """What each pair of cache types costs and brings with a loaded model: its bytes, and its speed as measured here."""
 
 import ctypes
+import statistics
 import time
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 
@@ -18,16 +19,21 @@ PAIRS = (  # the most useful first: time may run out
     ("q8_0", "q8_0"),
     ("q4_0", "q4_0"),
     ("q8_0", "q4_0"),
-    ("q8_0", "f16"),
-    ("q5_1", "q5_1"),
-    ("bf16", "bf16"),
-    ("f32", "f32"),
 )
+WHOLE_LIMIT_S = 6.0  # what is not measured by then has its sizes only; one step may still run past it
 _N_CTX = 512
-_N_PREFILL, _CHUNK = 256, 32
-_N_DECODE = 24
-_WHOLE_LIMIT_S = 8.0  # what is not measured by then has its sizes only
-_PHASE_LIMIT_S = 0.4  # of prefill, and of decode: a large model is measured over fewer tokens
+_MAX_PREFILL, _MIN_PREFILL = 128, 8
+_MIN_DECODE, _MAX_DECODE = 3, 12
+_PHASE_LIMIT_S = 0.5  # of prefill, and of decode: a large model is measured over fewer tokens
+_TIME_IS_UP = "the time for measuring was up"
+
+
+class _Rates(NamedTuple):
+    """Tokens a second, and why one is missing."""
+
+    prefill: float | None = None
+    decode: float | None = None
+    reason: str = ""
 
 
 def measure_cache_types(
@@ -41,33 +47,25 @@ def measure_cache_types(
     """
     used = (size.type_k, size.type_v)
     pairs = PAIRS if used in PAIRS else (used, *PAIRS)
-    ends_at = time.perf_counter() + _WHOLE_LIMIT_S
-    # A first run pays for pages and caches that the others find warm.
-    _measure(model, params, used, abort)
-    return tuple(_row(model, params, pair, size, abort if time.perf_counter() < ends_at else None) for pair in pairs)
+    ends_at = time.perf_counter() + WHOLE_LIMIT_S
+    return tuple(_row(model, params, pair, size, abort, ends_at=ends_at) for pair in pairs)
 
 
 def _row(
-    model: Any, params: ModelParams, pair: tuple[str, str], size: ContextSize, abort: AbortFlag | None
+    model: Any, params: ModelParams, pair: tuple[str, str], size: ContextSize, abort: AbortFlag, *, ends_at: float
 ) -> CacheTypeRow:
     type_k, type_v = pair
     total = _scaled(size.key_bytes, size.type_k, type_k) + _scaled(size.value_bytes, size.type_v, type_v)
     reason = types_reason(model, type_k, type_v, params.flash_attn)
-    prefill, decode = None, None
-    if not reason and abort is None:
-        reason = "the time for measuring was up"
-    elif not reason and abort is not None:
-        prefill, decode = _measure(model, params, pair, abort)
-        if decode is None:
-            reason = "llama.cpp makes no such cache for this model"
+    rates = _Rates(reason=reason) if reason else _measure(model, params, pair, abort, ends_at=ends_at)
     return CacheTypeRow(
         type_k=type_k,
         type_v=type_v,
         bytes_per_token=total // size.n_ctx,
         total_bytes=total + size.state_bytes,
-        prefill_rate=prefill,
-        decode_rate=decode,
-        reason=reason,
+        prefill_rate=rates.prefill,
+        decode_rate=rates.decode,
+        reason=rates.reason,
     )
 
 
@@ -76,38 +74,60 @@ def _scaled(num_bytes: int, source: str, target: str) -> int:
     return num_bytes * new.block_bytes * old.block_elements // (new.block_elements * old.block_bytes)
 
 
-def _measure(
-    model: Any, params: ModelParams, pair: tuple[str, str], abort: AbortFlag
-) -> tuple[float | None, float | None]:
-    """Return tokens a second of prefill, and of decode after it."""
+def _measure(model: Any, params: ModelParams, pair: tuple[str, str], abort: AbortFlag, *, ends_at: float) -> _Rates:
+    """Return the rates of prefill from an empty context, and of decode after it."""
+    if time.perf_counter() >= ends_at:
+        return _Rates(reason=_TIME_IS_UP)
     library = native.library()
-    small = msgspec.structs.replace(params, n_seq_max=1, n_batch=_CHUNK, n_ubatch=_CHUNK)
+    small = msgspec.structs.replace(params, n_seq_max=1, n_batch=_MAX_PREFILL, n_ubatch=_MAX_PREFILL)
     settings = context_settings(small, n_ctx=_N_CTX, type_k=pair[0], type_v=pair[1])
     settings.swa_full = False  # as the loader has it
     settings.abort_callback, settings.abort_callback_data = abort.callback, abort.data
     context = library.llama_init_from_model(model, settings)
     if not context:
-        return None, None
+        return _Rates(reason="llama.cpp makes no such cache for this model")
     try:
-        prefill = _rate(library, context, count=_CHUNK, num_steps=_N_PREFILL // _CHUNK)
-        return prefill, _rate(library, context, count=1, num_steps=_N_DECODE) if prefill else None
+        return _rates(context, ends_at)
     finally:
         library.llama_free(context)
 
 
-def _rate(library: Any, context: Any, *, count: int, num_steps: int) -> float | None:
+def _rates(context: Any, ends_at: float) -> _Rates:
+    first_s = _step_s(context, 1)  # warms up, and tells how much can be measured
+    if first_s is None:
+        return _Rates(reason="a step failed")
+    if time.perf_counter() >= ends_at:
+        return _Rates(reason=_TIME_IS_UP)
+    # A token of prefill takes no longer than one of decode.
+    count = min(max(int(_PHASE_LIMIT_S / first_s), _MIN_PREFILL), _MAX_PREFILL)
+    prefill_s = _step_s(context, count)
+    if prefill_s is None:
+        return _Rates(reason="a step failed")
+    prefill = count / prefill_s
+    steps: list[float] = []
+    while len(steps) < _MIN_DECODE or (len(steps) < _MAX_DECODE and sum(steps) < _PHASE_LIMIT_S):
+        if time.perf_counter() >= ends_at:
+            break
+        step_s = _step_s(context, 1)
+        if step_s is None:
+            return _Rates(prefill, reason="a step failed")
+        steps.append(step_s)
+    if len(steps) < _MIN_DECODE:
+        return _Rates(prefill, reason=_TIME_IS_UP)
+    return _Rates(prefill, 1 / statistics.median(steps))  # not the mean: other programs delay single steps
+
+
+def _step_s(context: Any, count: int) -> float | None:
+    """Return how long a step of some tokens took, None if it failed."""
+    library = native.library()
     tokens = (library.llama_token * count)()  # which tokens they are makes no difference to the time
     for place in range(count):
         tokens[place] = place % 2
-    num_done, began = 0, time.perf_counter()
-    for _ in range(num_steps):
-        if library.llama_decode(context, library.llama_batch_get_one(tokens, count)):
-            return None
-        num_done += count
-        if time.perf_counter() - began > _PHASE_LIMIT_S:
-            break
+    began = time.perf_counter()
+    if library.llama_decode(context, library.llama_batch_get_one(tokens, count)):
+        return None
     _synchronize(context)
-    return num_done / (time.perf_counter() - began)
+    return max(time.perf_counter() - began, 1e-9)
 
 
 def _synchronize(context: Any) -> None:

@@ -1,7 +1,6 @@
 """A loaded model with its context: batches in, logits out, and the sequences of its memory."""
 
 import ctypes
-import functools
 import sys
 from collections.abc import Sequence
 from typing import Any, NamedTuple
@@ -15,7 +14,7 @@ from engine.backend_llama.library import library, native_function, native_log, r
 from engine.backend_llama.sampler import LlamaSampler, new_sampler
 from engine.backend_llama.vocabulary import LlamaVocabulary
 from engine.errors import DecodeFailed
-from engine.grammar import TokenTable, new_matcher
+from engine.grammar import Matcher
 from engine.messages import Adapter, MemoryKind, ModelDescription
 from engine.params import SamplingParams
 
@@ -121,16 +120,16 @@ class LlamaBackend:
         )
 
     def new_sampler(
-        self, params: SamplingParams, seed: int, prompt: Sequence[int], *, reply: str = "", is_thinking: bool = False
+        self,
+        params: SamplingParams,
+        seed: int,
+        prompt: Sequence[int],
+        *,
+        matcher: Matcher | None = None,
+        is_thinking: bool = False,
     ) -> LlamaSampler:
         """See Backend."""
-        has_grammar = params.grammar is not None or params.json_schema is not None
-        matcher = new_matcher(params, self._token_table, reply) if has_grammar else None
         return new_sampler(self, params, seed, prompt, matcher=matcher, is_thinking=is_thinking)
-
-    @functools.cached_property
-    def _token_table(self) -> TokenTable:
-        return TokenTable(self.vocabulary)
 
     def load_adapters(self, adapters: Sequence[Adapter]) -> AdapterKey:
         """See Backend."""

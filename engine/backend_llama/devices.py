@@ -8,7 +8,8 @@ from engine.errors import InvalidParams
 from engine.messages import Device
 from engine.params import ModelParams
 
-MARGIN_BYTES = 1 << 30  # on each graphics device: compute buffers, and what its driver takes
+MARGIN_BYTES = 1 << 30  # on each graphics device, at least: compute buffers, and what its driver takes
+_DRIVER_BYTES = 1 << 29
 _GIB = 1 << 30
 _GRAPHICS = ("gpu", "integrated gpu")
 
@@ -62,15 +63,15 @@ def _shown(device: Device) -> str:
     return f"{device.name} ({device.description}{free})"
 
 
-def layers_that_fit(free_bytes: Sequence[int], layer_bytes: Sequence[int], margin_bytes: int = MARGIN_BYTES) -> int:
+def layers_that_fit(free_bytes: Sequence[int], layer_bytes: Sequence[int], margin: int = MARGIN_BYTES) -> int:
     """Return how many layers, counted from the last, fit the graphics devices together.
 
     Args:
         free_bytes: of each device.
         layer_bytes: of each layer in the order of the model, weights and cache; the output is the last.
-        margin_bytes: kept free on each device.
+        margin: bytes kept free on each device.
     """
-    room = [max(free - margin_bytes, 0) for free in free_bytes]
+    room = [max(free - margin, 0) for free in free_bytes]
     count, at = 0, 0
     for size in reversed(layer_bytes):
         while at < len(room) and room[at] < size:
@@ -82,12 +83,43 @@ def layers_that_fit(free_bytes: Sequence[int], layer_bytes: Sequence[int], margi
     return count
 
 
-def place(params: ModelParams, layer_bytes: Sequence[int], devices: Sequence[Device] | None = None) -> Placement:
+def layer_bytes_on_device(
+    layer_bytes: Sequence[int], expert_bytes: Sequence[int], cache_bytes: int, experts_on_cpu: int
+) -> list[int]:
+    """Return what each layer takes of a graphics device.
+
+    Args:
+        layer_bytes: of the weights of each layer, the output last.
+        expert_bytes: the part of it that is experts.
+        cache_bytes: of all layers together.
+        experts_on_cpu: layers, from the first, whose experts do not go there.
+    """
+    cache = cache_bytes // max(len(layer_bytes) - 1, 1)
+    sizes = []
+    for layer, (size, experts) in enumerate(zip(layer_bytes, expert_bytes, strict=True)):
+        is_output = layer == len(layer_bytes) - 1
+        sizes.append(size - (experts if layer < experts_on_cpu else 0) + (0 if is_output else cache))
+    return sizes
+
+
+def margin_bytes(compute_bytes: int) -> int:
+    """Return what stays free on each device, given the buffers of a step."""
+    return max(MARGIN_BYTES, _DRIVER_BYTES + compute_bytes)
+
+
+def place(
+    params: ModelParams,
+    layer_bytes: Sequence[int],
+    devices: Sequence[Device] | None = None,
+    *,
+    compute_bytes: int = 0,
+) -> Placement:
     """Return where a model goes.
 
     Args:
         layer_bytes: of each layer, the output last.
         devices: stand in for those of the library.
+        compute_bytes: buffers for the results of a step, of which each device may need its own.
 
     Raises:
         InvalidParams: the device that was asked for is not there.
@@ -103,7 +135,7 @@ def place(params: ModelParams, layer_bytes: Sequence[int], devices: Sequence[Dev
     elif any(device.free_bytes is None for _, device in chosen):
         count = len(layer_bytes)  # its driver does not tell what is free
     else:
-        count = layers_that_fit(free, layer_bytes)
+        count = layers_that_fit(free, layer_bytes, margin_bytes(compute_bytes))
     handles = tuple(native.device_handle(index) for index, _ in chosen) if devices is None else ()
     fastest = chosen[0][1]
     if count == 0:

@@ -13,7 +13,7 @@ from engine.backend_llama.free_memory import FreeMemory, free_memory
 from engine.backend_llama.probing import Budget, ContextSize, ProbeRequest, ProbeResult
 from engine.errors import OutOfMemory, UnsupportedModel
 from engine.params import ModelParams
-from engine.probe_child import Death, try_file
+from engine.probe_child import TIME_LIMIT_S, Death, NoChild, try_file
 
 _LOG = logging.getLogger(__name__)
 _GIB, _MIB = 1 << 30, 1 << 20
@@ -25,6 +25,7 @@ class LoadPlan(NamedTuple):
 
     Attributes:
         params: what was asked for, but for what has no effect here.
+        kv_bytes_per_token: see ModelDescription; 0 where no cache grows.
         size: what the context will take; None where llama.cpp plans none, for example of a file that cannot chat.
         repacks: whether weights may be copied into a layout that computes faster.
         notices: what a person should know about these choices.
@@ -38,13 +39,22 @@ class LoadPlan(NamedTuple):
     placement: devices.Placement
     repacks: bool
     notices: tuple[str, ...]
+    kv_bytes_per_token: int = 0
 
 
-def plan_load(path: str, params: ModelParams, is_wanted: Callable[[], bool], *, is_known: bool) -> LoadPlan | None:
+def plan_load(
+    path: str,
+    params: ModelParams,
+    is_wanted: Callable[[], bool],
+    *,
+    is_known: bool,
+    time_limit_s: float = TIME_LIMIT_S,
+) -> LoadPlan | None:
     """Return how to load a file, or None where it was given up meanwhile.
 
     Args:
         is_known: whether the file was loaded before with these settings; any other is tried in a child process first.
+        time_limit_s: of that child.
 
     Raises:
         InvalidParams: there is no such device.
@@ -59,14 +69,23 @@ def plan_load(path: str, params: ModelParams, is_wanted: Callable[[], bool], *, 
         notices = ("Keeping experts on the CPU has no effect: there is no graphics device to keep them from.",)
     free = free_memory()
     request = ProbeRequest(
-        path=path, params=params, budget=_budget(free, params, [found[i].free_bytes for i in graphics])
+        path=path,
+        params=params,
+        budget=_budget(free, params, [found[i].free_bytes for i in graphics]),
+        has_graphics=bool(graphics),
     )
-    result = probing.probe(request) if is_known else try_file(request, is_wanted)
+    result = probing.probe(request) if is_known else try_file(request, is_wanted, time_limit_s)
     if result is None:
         return None
+    if isinstance(result, NoChild):
+        _LOG.warning("the model is loaded without a trial: its process could not be started (%s)", result.cause)
+        result = probing.probe(request)
     if isinstance(result, Death):
+        name = Path(path).name
         raise UnsupportedModel(
-            f"{Path(path).name} ended the process that tried it ({result.cause}).",
+            f"{name} ended the process that tried it ({result.cause})."
+            if result.cause
+            else f"llama.cpp could not read {name} within {time_limit_s:.0f} seconds.",
             _DAMAGED,
             "\n".join(result.last_words),
         )
@@ -92,8 +111,9 @@ def make_plan(result: ProbeResult, request: ProbeRequest, free: FreeMemory, noti
     params, budget = request.params, request.budget
     size = _choose_size(result, params, budget, free)
     n_ctx = size.n_ctx if size else params.n_ctx or probing.MIN_CTX
-    layer_bytes = (result.weight_bytes + (size.cache_bytes if size else 0)) // (result.n_layer + 1)
-    placement = devices.place(params, [layer_bytes] * (result.n_layer + 1))
+    placement = devices.place(
+        params, _layer_bytes(result, params, size), compute_bytes=size.compute_bytes if size else 0
+    )
     is_short = result.weight_bytes + (size.total_bytes if size else 0) > budget.resident_bytes
     if size is not None:
         notices += _ctx_notices(result, size, params)
@@ -116,7 +136,15 @@ def make_plan(result: ProbeResult, request: ProbeRequest, free: FreeMemory, noti
         placement=placement,
         repacks=not is_short,
         notices=notices + placement.notices,
+        kv_bytes_per_token=result.kv_bytes_per_token,
     )
+
+
+def _layer_bytes(result: ProbeResult, params: ModelParams, size: ContextSize | None) -> list[int]:
+    cache_bytes = size.cache_bytes if size else 0
+    if not result.layer_bytes:  # nothing is known of single tensors
+        return [(result.weight_bytes + cache_bytes) // (result.n_layer + 1)] * (result.n_layer + 1)
+    return devices.layer_bytes_on_device(result.layer_bytes, result.expert_bytes, cache_bytes, params.experts_on_cpu)
 
 
 def _choose_size(result: ProbeResult, params: ModelParams, budget: Budget, free: FreeMemory) -> ContextSize | None:

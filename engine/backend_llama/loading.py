@@ -4,7 +4,6 @@ import contextlib
 import ctypes
 import logging
 import os
-import re
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -16,8 +15,8 @@ from engine.backend_llama import library as native
 from engine.backend_llama.cache_types import measure_cache_types
 from engine.backend_llama.context import AbortFlag, LlamaBackend
 from engine.backend_llama.estimate import LoadPlan, plan_load, size_text
+from engine.backend_llama.layer_weights import model_parts
 from engine.backend_llama.native_params import (
-    CACHE_TYPE_TABLE,
     PROBE_TOKENS,
     context_settings,
     model_settings,
@@ -25,7 +24,6 @@ from engine.backend_llama.native_params import (
 from engine.backend_llama.probing import (
     MIN_CTX,
     ContextSize,
-    head_sizes,
     is_mapped,
     load_reason,
     log_lines,
@@ -36,6 +34,7 @@ from engine.backend_llama.vocabulary import LlamaVocabulary
 from engine.errors import DecodeFailed, ModelFileMissing, ModelLoadError, NotAChatModel, OutOfMemory, UnsupportedModel
 from engine.messages import CacheTypeRow, EngineDescription, MemoryKind, ModelDescription
 from engine.params import ModelParams
+from engine.probe_child import TIME_LIMIT_S
 
 _LOG = logging.getLogger(__name__)
 _READ_BYTES = 8 * 1024 * 1024
@@ -65,9 +64,14 @@ class _FileKey(NamedTuple):
 
 
 class LlamaLoader:
-    """See Loader."""
+    """See Loader.
 
-    def __init__(self) -> None:
+    Args:
+        trial_limit_s: how long a file may take in the process that tries it.
+    """
+
+    def __init__(self, *, trial_limit_s: float = TIME_LIMIT_S) -> None:
+        self._trial_limit_s = trial_limit_s
         self._known: set[_FileKey] = set()
         self._loaded: tuple[ModelParams, ContextSize, AbortFlag] | None = None
 
@@ -82,7 +86,13 @@ class LlamaLoader:
         library = native.library()
         try:
             key = _check_file(Path(path), params)
-            plan = plan_load(path, params, lambda: on_progress(0.0), is_known=is_known or key in self._known)
+            plan = plan_load(
+                path,
+                params,
+                lambda: on_progress(0.0),
+                is_known=is_known or key in self._known,
+                time_limit_s=self._trial_limit_s,
+            )
             if plan is None or not _read_ahead(Path(path), lambda share: on_progress(share * _READ_SHARE), plan):
                 return None
         except OSError as error:
@@ -142,7 +152,7 @@ def _check_file(path: Path, params: ModelParams) -> _FileKey:
 def _read_ahead(path: Path, on_progress: OnProgress, plan: LoadPlan) -> bool:
     """Read the file into the system's cache, so that mapping it does not block: that hears neither progress nor
     cancel. Returns False when it was given up."""
-    parts = _parts(path)
+    parts = model_parts(path)
     total = sum(part.stat().st_size for part in parts)
     if total > psutil.virtual_memory().available or not is_mapped(plan.params):
         return on_progress(1.0)  # it would push itself out again, or is going to be read anyway
@@ -154,15 +164,6 @@ def _read_ahead(path: Path, on_progress: OnProgress, plan: LoadPlan) -> bool:
                 if not on_progress(done / total):
                     return False
     return True
-
-
-def _parts(path: Path) -> list[Path]:
-    """Return the files of a split model, or just `path`."""
-    match = re.fullmatch(r"(.*)-\d{5}-of-(\d{5})\.gguf", path.name)
-    if match is None:
-        return [path]
-    names = (f"{match[1]}-{number:05}-of-{match[2]}.gguf" for number in range(1, int(match[2]) + 1))
-    return [part for name in names if (part := path.with_name(name)).is_file()] or [path]
 
 
 def _load_model(library: Any, path: str, plan: LoadPlan, on_tensor: OnProgress) -> Any:
@@ -221,7 +222,7 @@ def _new_backend(
         backend = LlamaBackend(model, context, vocabulary=vocabulary, abort=abort, n_seq_max=plan.params.n_seq_max)
         _probe(library, backend, context)
         has_template = vocabulary.chat_template is not None
-        kv_bytes = _kv_bytes_per_token(library, model, size)
+        kv_bytes = plan.kv_bytes_per_token or (size.key_bytes + size.value_bytes) // size.n_ctx
         made = _Made(model, context, len(vocabulary.pieces), has_template, kv_bytes, size, backend.kind)
         backend.description = _describe(made, path, plan)
     except Exception:
@@ -293,15 +294,6 @@ def _probe(library: Any, backend: LlamaBackend, context: Any) -> None:
         backend.kind = MemoryKind.RECURRENT
     elif backend.n_swa > 0:
         backend.kind = MemoryKind.WINDOW
-
-
-def _kv_bytes_per_token(library: Any, model: Any, size: ContextSize) -> int:
-    """Return bytes a token takes in the cache: for each layer one row of keys and one of values."""
-    total = 0
-    for what, cache_type in (("key", size.type_k), ("value", size.type_v)):
-        width = head_sizes(model, what)[0] * library.llama_model_n_head_kv(model)
-        total += CACHE_TYPE_TABLE[cache_type].row_bytes(width)
-    return total * int(library.llama_model_n_layer(model))
 
 
 def _text_of(function: Any, model: Any) -> str:

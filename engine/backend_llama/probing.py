@@ -13,6 +13,7 @@ from typing import Any
 import msgspec
 
 from engine.backend_llama import library as native
+from engine.backend_llama.layer_weights import LayerWeights, layer_weights
 from engine.backend_llama.native_params import CACHE_TYPE_TABLE, context_settings, model_settings
 from engine.params import FlashAttention, LoadMode, ModelParams
 
@@ -23,7 +24,10 @@ _SAVING_TYPE = "q8_0"
 _MIB = 1 << 20
 _PLAIN_TYPES = ("f16", "f32", "bf16")
 
-_KV_LINE = re.compile(r"llama_kv_cache\w*: size = +([\d.]+) MiB .*?K \(\w+\): +([\d.]+) MiB, V \(\w+\): +([\d.]+) MiB")
+_KV_LINE = re.compile(
+    r"llama_kv_cache\w*: size = +[\d.]+ MiB \( *(?P<cells>\d+) cells.*?"
+    r"K \(\w+\): +(?P<keys>[\d.]+) MiB, V \(\w+\): +(?P<values>[\d.]+) MiB"
+)
 _STATE_LINE = re.compile(r"(?:llama_memory_recurrent: size = +|state buffer size = +)([\d.]+) MiB")
 _COMPUTE_LINE = re.compile(r"sched_reserve: +(\S+) compute buffer size = +([\d.]+) MiB")
 _OUTPUT_LINE = re.compile(r"(\S+) +output buffer size = +([\d.]+) MiB")
@@ -70,11 +74,16 @@ class Budget(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ProbeRequest(msgspec.Struct, frozen=True, kw_only=True):
-    """A file to try."""
+    """A file to try.
+
+    Attributes:
+        has_graphics: whether layers may go to a graphics device.
+    """
 
     path: str
     params: ModelParams
     budget: Budget
+    has_graphics: bool = False
 
 
 class ProbeResult(msgspec.Struct, frozen=True, kw_only=True):
@@ -86,6 +95,9 @@ class ProbeResult(msgspec.Struct, frozen=True, kw_only=True):
         sizes: what was asked for first, then halves of it down to one that fits the budget; empty where llama.cpp
             makes no context of this file.
         saving: what was asked for, with a smaller cache type, where it did not fit.
+        kv_bytes_per_token: see ModelDescription; of the types in `sizes`.
+        layer_bytes, expert_bytes: weights of each layer, the output last, and the part of them that is experts; empty
+            where no graphics device may take any.
         error: why the file could not be loaded.
     """
 
@@ -95,6 +107,9 @@ class ProbeResult(msgspec.Struct, frozen=True, kw_only=True):
     types_reason: str = ""
     sizes: tuple[ContextSize, ...] = ()
     saving: ContextSize | None = None
+    kv_bytes_per_token: int = 0
+    layer_bytes: tuple[int, ...] = ()
+    expert_bytes: tuple[int, ...] = ()
     error: str = ""
     error_lines: tuple[str, ...] = ()
 
@@ -172,7 +187,14 @@ def _plan(library: Any, model: Any, request: ProbeRequest) -> ProbeResult:
         and not types_reason(model, _SAVING_TYPE, _SAVING_TYPE, params.flash_attn)
     ):
         saving = context_size(model, params, n_ctx=n_ctx, type_k=_SAVING_TYPE, type_v=_SAVING_TYPE)
-    return msgspec.structs.replace(result, types_reason=reason, sizes=tuple(sizes), saving=saving)
+    found = msgspec.structs.replace(result, types_reason=reason, sizes=tuple(sizes), saving=saving)
+    weights = layer_weights(request.path, result.n_layer) if request.has_graphics else LayerWeights((), ())
+    return msgspec.structs.replace(
+        found,
+        kv_bytes_per_token=cell_bytes(model, params, first),
+        layer_bytes=weights.layer_bytes,
+        expert_bytes=weights.expert_bytes,
+    )
 
 
 def _power_below(number: int) -> int:
@@ -241,6 +263,31 @@ def _planned(model: Any, params: ModelParams, *, n_ctx: int, type_k: str, type_v
     return read_size(lines, n_ctx=n_ctx, type_k=type_k, type_v=type_v)
 
 
+def cell_bytes(model: Any, params: ModelParams, size: ContextSize) -> int:
+    """Return what one more token takes in the caches that grow with the context.
+
+    Layers with a window are left out, since they keep no more than it, unless the model has no others; so are
+    recurrent states. 0 where nothing else is there.
+    """
+    growing = _cell_bytes(model, params, size, with_windows=False)
+    if not growing and size.key_bytes:
+        growing = _cell_bytes(model, params, size, with_windows=True)
+    return round(growing) or (size.key_bytes + size.value_bytes) // size.n_ctx
+
+
+def _cell_bytes(model: Any, params: ModelParams, size: ContextSize, *, with_windows: bool) -> float:
+    # So many cells that the rounding of the log is no part of the result; nothing is allocated.
+    small = msgspec.structs.replace(params, n_seq_max=1, n_batch=32, n_ubatch=32)
+    settings = context_settings(small, n_ctx=_MAX_PLANNED_CTX, type_k=size.type_k, type_v=size.type_v)
+    settings.swa_full = with_windows
+    with log_lines() as lines:
+        context = native.library().llama_init_from_model(model, settings)
+        if context:
+            native.library().llama_free(context)
+    whole = (match for match in map(_KV_LINE.search, lines) if match and int(match["cells"]) >= _MAX_PLANNED_CTX)
+    return sum((float(match["keys"]) + float(match["values"])) * _MIB / int(match["cells"]) for match in whole)
+
+
 @contextlib.contextmanager
 def log_lines() -> Iterator[list[str]]:
     """Collect what the library says meanwhile."""
@@ -258,7 +305,7 @@ def read_size(lines: list[str], *, n_ctx: int, type_k: str, type_v: str) -> Cont
     compute: dict[str, float] = {}
     for line in lines:
         if match := _KV_LINE.search(line):
-            keys, values = keys + float(match[2]), values + float(match[3])
+            keys, values = keys + float(match["keys"]), values + float(match["values"])
         elif match := _STATE_LINE.search(line):
             state += float(match[1])
         elif match := _COMPUTE_LINE.search(line):

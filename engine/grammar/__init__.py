@@ -29,10 +29,15 @@ def new_matcher(params: SamplingParams, table: TokenTable, reply: str = "") -> M
     Raises:
         GrammarError: the grammar or schema cannot be used, or the half answer does not fit it.
     """
-    text = grammar_of(params)
-    if text is None:
-        return None
-    matcher = Matcher(CompiledGrammar(parse_grammar(text), table), table)
+    try:
+        text = grammar_of(params)
+        if text is None:
+            return None
+        matcher = Matcher(CompiledGrammar(parse_grammar(text), table), table)
+    except (RecursionError, MemoryError) as error:
+        raise GrammarError(
+            "The grammar or JSON schema is nested too deeply, or too large.", "Make it smaller."
+        ) from error
     if not matcher.take_text(reply.encode("utf-8", "replace")):
         raise GrammarError(
             "The half answer does not fit the grammar.", "Continue it without the grammar, or ask for a new answer."

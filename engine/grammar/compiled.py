@@ -27,9 +27,10 @@ class Bytes(NamedTuple):
 
 
 class Tokens(NamedTuple):
-    """One of these tokens."""
+    """This token, or any other one that is text."""
 
-    ids: frozenset[int]
+    token: int
+    is_negated: bool
 
 
 class Choice(NamedTuple):
@@ -87,8 +88,8 @@ class CompiledGrammar:
                 return Bytes(self._text(text.encode("utf-8")))
             case CharClass(ranges):
                 return Bytes(self._char_class(ranges))
-            case TokenRef():
-                return Tokens(self._tokens.ids_of(item))
+            case TokenRef(token, is_negated):
+                return Tokens(self._tokens.id_of(token), is_negated)
             case RuleRef(name):
                 return Choice(self._rules[name])
             case Repeat(inner, minimum, maximum):

@@ -14,7 +14,9 @@ from engine.grammar.tokens import Indices, TokenTable
 
 MAX_CELLS = 500_000  # of one reply, about a hundred MiB; those that a long reply no longer needs are dropped before
 _TIDY_CELLS = 200_000
-MAX_WORK = 300_000  # cells visited for one token: about a second
+_TIDY_KNOWN = 2_000_000  # cells in what is remembered of the ways between them
+MAX_WORK = 150_000  # cells visited for one token: about a quarter of a second, in which neighbours wait
+_MAX_HALF_ANSWER_WORK = 10 * MAX_WORK
 _NUM_MASKS = 16
 _FEW_TOKENS = 4096
 
@@ -38,6 +40,7 @@ class Matcher:
         self._ready: dict[int, tuple[int, ...]] = {}
         self._steps: dict[tuple[int, int], tuple[int, ...]] = {}
         self._masks: dict[tuple[int, ...], Indices] = {}
+        self._num_known = 0
         self._work = 0
         self._state = self._ready_cells(self._cell(grammar.root, END))
         if self.is_complete:
@@ -55,11 +58,13 @@ class Matcher:
 
     def take_text(self, data: bytes) -> bool:
         """Take text in that is there already; False, and nothing changed, where it does not fit."""
-        self._work = 0
-        state = self._state
+        state, spent = self._state, 0
         for byte in data:
             self._work = 0
             state = self._step(state, byte)
+            spent += self._work
+            if spent > _MAX_HALF_ANSWER_WORK:
+                raise _too_ambiguous()
         if state:
             self._state = state
         return bool(state)
@@ -70,7 +75,7 @@ class Matcher:
         state = self._after(token)
         if state:
             self._state = state
-            if len(self._frames) > _TIDY_CELLS:
+            if len(self._frames) > _TIDY_CELLS or self._num_known > _TIDY_KNOWN:
                 self._tidy()
         return bool(state)
 
@@ -90,7 +95,7 @@ class Matcher:
         for cell in self._state:
             frame = self._frames[cell]
             item = self._grammar.positions[frame].item if isinstance(frame, int) and frame > 0 else None
-            if isinstance(item, Tokens) and token in item.ids:
+            if isinstance(item, Tokens) and self._fits(item, token):
                 assert isinstance(frame, int)
                 found.update(self._ready_cells(self._rest(frame, self._below[cell])))
         if text := self._table.text_of(token):
@@ -99,6 +104,9 @@ class Matcher:
                 state = self._step(state, byte)
             found.update(state)
         return tuple(sorted(found))
+
+    def _fits(self, item: Tokens, token: int) -> bool:
+        return (token != item.token and self._table.is_text(token)) if item.is_negated else token == item.token
 
     def _step(self, state: tuple[int, ...], byte: int) -> tuple[int, ...]:
         if len(state) == 1:
@@ -119,8 +127,8 @@ class Matcher:
                 if low <= byte <= high:
                     known = self._arrive(node, self._below[cell])
         self._spend(1 + len(known))
-        if len(self._steps) < MAX_CELLS:
-            self._steps[cell, byte] = known
+        self._steps[cell, byte] = known
+        self._num_known += 1 + len(known)
         return known
 
     def _arrive(self, node: int, below: int) -> tuple[int, ...]:
@@ -140,7 +148,8 @@ class Matcher:
             elif isinstance(frame, int) and frame > 0:
                 item = self._grammar.positions[frame].item
                 assert isinstance(item, Tokens)
-                is_allowed[list(item.ids)] = True
+                self._spend(10)
+                is_allowed[table.others_than(item.token) if item.is_negated else item.token] = True
         depth = 1
         while level:
             following: dict[int, list[Indices]] = {}
@@ -202,6 +211,7 @@ class Matcher:
             if is_ready:
                 ready.add(cell)
         known = self._ready[start] = tuple(sorted(ready))
+        self._num_known += 1 + len(known)
         return known
 
     def _expand(self, frame: _Frame, below: int) -> list[int] | None:
@@ -252,10 +262,13 @@ class Matcher:
         self._frames, self._below = [END], [END]
         for known in (self._cells, self._ready, self._steps, self._masks):
             known.clear()
+        self._num_known = 0
         new = {END: END}
         for cell in sorted(kept - {END}):  # the cell below is always the older one
             new[cell] = self._cell(frames[cell], new[below[cell]])
         self._state = tuple(sorted(new[cell] for cell in self._state))
+        if 2 * len(kept) > _TIDY_CELLS:  # it would be tidied at every token
+            raise _too_ambiguous()
 
     def _spend(self, amount: int) -> None:
         self._work += amount

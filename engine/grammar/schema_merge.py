@@ -28,6 +28,7 @@ KEYWORDS = frozenset({*_TYPE_OF, "type", "enum", "const", "anyOf", "oneOf", "nul
 TYPES = ("object", "array", "string", "number", "integer", "boolean", "null")
 MAX_COUNT = 1_000_000
 _MAX_EXCLUSIVE = 200  # parts of oneOf: each is compared with each
+_MAX_COMPARISONS = 100_000  # their properties included: some tenths of a second
 _PYTHON_TYPES: dict[str, tuple[type, ...]] = {
     "object": (dict,),
     "array": (list,),
@@ -176,7 +177,8 @@ def _both(key: str, left: Any, right: Any, where: str) -> Any:
     if key in ("maximum", "exclusiveMaximum", "maxLength", "maxItems", "maxProperties"):
         return min(left, right)
     if key == "enum":
-        return [value for value in left if _text(value) in {_text(other) for other in right}]
+        others = {_text(other) for other in right}
+        return [value for value in left if _text(value) in others]
     if key == "type":
         return _common_types(types_of({"type": left}, where), types_of({"type": right}, where), where)
     raise schema_fault(f"two different `{key}` are to be kept together", where, "Put one in their place.")
@@ -192,30 +194,48 @@ def _common_types(left: list[str], right: list[str], where: str) -> list[str]:
 
 def are_exclusive(parts: list[Schema]) -> bool:
     """Return whether it is plain that no value fits two of these."""
-    return len(parts) <= _MAX_EXCLUSIVE and all(
-        isinstance(one, dict) and isinstance(other, dict) and _exclude(one, other)
-        for number, one in enumerate(parts)
-        for other in parts[:number]
-    )
+    return len(parts) <= _MAX_EXCLUSIVE and _Comparison().is_exclusive(parts)
 
 
-def _exclude(one: dict[str, Any], other: dict[str, Any]) -> bool:
-    values, others = _values(one), _values(other)
-    if values is not None and others is not None:
-        return not values & others
-    kinds, other_kinds = _kinds(one), _kinds(other)
-    if kinds is not None and other_kinds is not None and not kinds & other_kinds:
-        return True
-    return any(
-        isinstance(part, dict)
-        and isinstance(against := other["properties"].get(name), dict)
-        and _exclude(part, against)
-        for name, part in one.get("properties", {}).items()
-        if kinds == other_kinds == {"object"}
-        and "properties" in other
-        and name in one.get("required", ())
-        and name in other.get("required", ())
-    )
+class _Comparison:
+    """Compares each part with each; a schema that asks for too much of it counts as not plain."""
+
+    def __init__(self) -> None:
+        # Values and types by identity: the parts outlive this.
+        self._known: dict[int, tuple[set[str] | None, set[str] | None]] = {}
+        self._num_left = _MAX_COMPARISONS
+
+    def is_exclusive(self, parts: list[Schema]) -> bool:
+        return all(
+            isinstance(one, dict) and isinstance(other, dict) and self._exclude(one, other)
+            for number, one in enumerate(parts)
+            for other in parts[:number]
+        )
+
+    def _exclude(self, one: dict[str, Any], other: dict[str, Any]) -> bool:
+        self._num_left -= 1
+        if self._num_left < 0:
+            return False
+        values, kinds = self._values_and_kinds(one)
+        others, other_kinds = self._values_and_kinds(other)
+        if values is not None and others is not None:
+            return values.isdisjoint(others)
+        if kinds is not None and other_kinds is not None and not kinds & other_kinds:
+            return True
+        if not kinds == other_kinds == {"object"}:
+            return False
+        against = other.get("properties", {})
+        shared = set(one.get("required", ())) & set(other.get("required", ()))
+        return any(
+            isinstance(part, dict) and isinstance(against.get(name), dict) and self._exclude(part, against[name])
+            for name, part in one.get("properties", {}).items()
+            if name in shared
+        )
+
+    def _values_and_kinds(self, schema: dict[str, Any]) -> tuple[set[str] | None, set[str] | None]:
+        if id(schema) not in self._known:
+            self._known[id(schema)] = (_values(schema), _kinds(schema))
+        return self._known[id(schema)]
 
 
 def _values(schema: dict[str, Any]) -> set[str] | None:

@@ -6,7 +6,6 @@ import numpy as np
 import numpy.typing as npt
 
 from engine.errors import GrammarError
-from engine.grammar.rules import TokenRef
 
 if TYPE_CHECKING:
     from engine.backend import Vocabulary
@@ -33,6 +32,7 @@ class TokenTable:
         )
         self._order: Indices = np.array(order, np.int32)
         self._text_ids = frozenset(order)
+        self._named: dict[bytes, int] = {}  # made when a grammar first names a token
         self.lengths: Indices = np.array([len(piece) for piece in pieces], np.int32)
         self.offsets: Indices = np.cumsum(self.lengths, dtype=np.int32) - self.lengths
         self.data = np.frombuffer(b"".join(pieces), np.uint8)
@@ -47,19 +47,34 @@ class TokenTable:
         """Return the text tokens whose first byte lies in a range."""
         return self._order[self._starts[low] : self._starts[high + 1]]
 
-    def ids_of(self, reference: TokenRef) -> frozenset[int]:
-        """Return the tokens that a reference means; any other than one means text tokens only.
+    def others_than(self, token: int) -> Indices:
+        """Return all text tokens but one."""
+        others: Indices = self._order[self._order != token]
+        return others
+
+    def is_text(self, token: int) -> bool:
+        """Return whether a token is text and no control token."""
+        return token in self._text_ids
+
+    def id_of(self, token: int | str) -> int:
+        """Return the number of a token that a grammar names.
 
         Raises:
             GrammarError: there is no such token.
         """
-        name = reference.token if isinstance(reference.token, str) else f"<[{reference.token}]>"
-        token = self._named(name) if isinstance(reference.token, str) else reference.token
-        if token is None or token >= len(self.pieces):
-            raise GrammarError(f"The grammar names the token {name}, which this model does not have.", "Leave it out.")
-        return self._text_ids - {token} if reference.is_negated else frozenset((token,))
+        found: int | None
+        if isinstance(token, str):
+            name, found = token, self._find(token.encode("utf-8", "replace"))
+        else:
+            name, found = f"<[{token}]>", token
+        if found is None or found >= len(self.pieces):
+            raise GrammarError(
+                f"The grammar names the token {name[:60]}, which this model does not have.", "Leave it out."
+            )
+        return found
 
-    def _named(self, name: str) -> int | None:
-        piece = name.encode("utf-8", "replace")
-        found = [token for token, other in enumerate(self.pieces) if other == piece]
-        return next((token for token in found if token in self._controls), found[0] if found else None)
+    def _find(self, piece: bytes) -> int | None:
+        if not self._named:  # the first of its text, a control token before others
+            in_order = sorted(range(len(self.pieces)), key=lambda token: (token in self._controls, -token))
+            self._named = {self.pieces[token]: token for token in in_order}
+        return self._named.get(piece)

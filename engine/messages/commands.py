@@ -8,6 +8,11 @@ from engine.params import ModelParams, SamplingParams
 from engine.text import clean_text
 
 
+def _clean(value: msgspec.Struct, *names: str) -> None:
+    for name in names:
+        msgspec.structs.force_setattr(value, name, clean_text(getattr(value, name)))
+
+
 class Role(enum.Enum):
     """Who speaks."""
 
@@ -18,7 +23,7 @@ class Role(enum.Enum):
 
 
 class ToolCall(msgspec.Struct, frozen=True, kw_only=True):
-    """A call of a tool that a reply asked for.
+    """A call of a tool that a reply asked for; unpaired surrogates become U+FFFD.
 
     Attributes:
         arguments: a JSON object as text.
@@ -28,6 +33,9 @@ class ToolCall(msgspec.Struct, frozen=True, kw_only=True):
     name: str
     arguments: str
     call_id: str = ""
+
+    def __post_init__(self) -> None:
+        _clean(self, "name", "arguments", "call_id")
 
 
 class ChatMessage(msgspec.Struct, frozen=True):
@@ -46,8 +54,7 @@ class ChatMessage(msgspec.Struct, frozen=True):
     call_id: str = ""
 
     def __post_init__(self) -> None:
-        msgspec.structs.force_setattr(self, "content", clean_text(self.content))
-        msgspec.structs.force_setattr(self, "thinking", clean_text(self.thinking))
+        _clean(self, "content", "thinking", "call_id")
 
 
 class PromptMode(enum.Enum):
@@ -81,6 +88,10 @@ class PromptOptions(msgspec.Struct, frozen=True, kw_only=True):
     enable_thinking: bool | None = None
     tools: tuple[str, ...] = ()
     variables: str = "{}"
+
+    def __post_init__(self) -> None:
+        _clean(self, "variables")
+        msgspec.structs.force_setattr(self, "tools", tuple(map(clean_text, self.tools)))
 
 
 class Adapter(msgspec.Struct, frozen=True, kw_only=True):
@@ -150,7 +161,7 @@ class CountTokens(msgspec.Struct, frozen=True, kw_only=True, tag=True):
 
 
 class RenderPrompt(msgspec.Struct, frozen=True, kw_only=True, tag=True):
-    """Show the prompt text of a chat as the template renders it; answered by Rendered or Failed."""
+    """Show the prompt text of a chat as Generate would evaluate it; answered by Rendered or Failed."""
 
     request_id: str
     messages: tuple[ChatMessage, ...]

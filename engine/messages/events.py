@@ -42,7 +42,8 @@ class ModelDescription(msgspec.Struct, frozen=True, kw_only=True):
         n_ctx: size of the shared KV pool in tokens, and the most one chat can hold.
         n_ctx_requested: what was asked for; 0 where the engine chose.
         weight_bytes: bytes of the model's tensors.
-        kv_bytes_per_token: bytes one token takes in the KV cache.
+        kv_bytes_per_token: bytes one more token takes in the KV cache, of all layers that keep every token; layers with
+            a window count only where there are no others; 0 where states are all a model keeps.
         cache_bytes, compute_bytes: what the context takes: what holds it, and the buffers of a step.
         load_s: seconds from LoadModel to ModelLoaded.
         chat_format: what makes a chat into a prompt by default: "file" for the file's own template, the name of a

@@ -15,6 +15,7 @@ from engine.errors import GrammarError
 from engine.grammar import TokenTable, new_matcher
 from engine.params import ModelParams, SamplingParams
 from tests.support.grammar_runs import compare_with_native, exit_code_of, sample_with_grammars
+from tests.unit.engine.grammar.test_json_schema import CASES, IDS
 
 JSON = r"""
 root   ::= object
@@ -40,6 +41,9 @@ SETTINGS: list[dict[str, Any]] = [
 ]
 
 
+SEEDS, MOST = (1,), 40
+
+
 @pytest.fixture(scope="module")
 def backend(starter_path: Path) -> Iterator[LlamaBackend]:
     loaded = LlamaLoader().load(str(starter_path), ModelParams(n_ctx=512, n_threads=1), lambda share: True)
@@ -49,14 +53,21 @@ def backend(starter_path: Path) -> Iterator[LlamaBackend]:
 
 
 def reply_to(
-    backend: LlamaBackend, params: SamplingParams, *, reply: str = "", most: int = 60, thinks_for: int | None = None
+    backend: LlamaBackend,
+    params: SamplingParams,
+    *,
+    reply: str = "",
+    most: int = 60,
+    thinks_for: int | None = None,
+    seed: int = 7,
 ) -> tuple[str, str]:
     """Return the text of a reply and how it ended: "complete", "end" or "length"."""
     vocabulary = backend.vocabulary
     prompt = f"<|im_start|>user\nDescribe a cat in JSON.<|im_end|>\n<|im_start|>assistant\n{reply}"
     tokens = vocabulary.tokenize(prompt, parse_special=True)
     backend.seq_rm(0, 0)
-    sampler = backend.new_sampler(params, 7, tokens, reply=reply, is_thinking=thinks_for is not None)
+    matcher = new_matcher(params, TokenTable(vocabulary), reply)
+    sampler = backend.new_sampler(params, seed, tokens, matcher=matcher, is_thinking=thinks_for is not None)
     text, position, how = b"", 0, "length"
     try:
         for number in range(most):
@@ -144,7 +155,8 @@ def test_greedy_reply_takes_the_likeliest_token_that_is_allowed(backend: LlamaBa
     expected = int(allowed[np.argmax(logits[allowed])])
     chained = SamplingParams(grammar=params.grammar, temperature=0.0, logit_bias=((0, 0.0),))
     for settings in (params, chained):  # an argmax, and the native chain
-        sampler = backend.new_sampler(settings, 1, tokens)
+        matcher = new_matcher(settings, TokenTable(backend.vocabulary))
+        sampler = backend.new_sampler(settings, 1, tokens, matcher=matcher)
         assert sampler.sample(0) == expected
         sampler.close()
 
@@ -161,8 +173,9 @@ def test_choosing_again_follows_the_probabilities_of_what_is_allowed(backend: Ll
     expected = 1 / (1 + np.exp(float(logits[b] - logits[a])))
     count = 600
     chosen = []
+    table = TokenTable(backend.vocabulary)
     for seed in range(count):
-        sampler = backend.new_sampler(params, seed, tokens)
+        sampler = backend.new_sampler(params, seed, tokens, matcher=new_matcher(params, table))
         chosen.append(sampler.sample(0))
         sampler.close()
     assert set(chosen) <= {a, b}
@@ -191,6 +204,37 @@ def test_reply_to_a_schema_is_valid(backend: LlamaBackend, schema: dict[str, obj
         assert list(value) == ["name", "age"] and len(value["name"]) <= 12 and value["age"] >= 0
     else:
         assert len(value) in (2, 3) and set(value) <= {"Käse", "日本"}
+
+
+@pytest.mark.parametrize("case", CASES, ids=IDS)
+def test_reply_is_valid_whatever_the_schema(backend: LlamaBackend, case: tuple[Any, ...]) -> None:
+    schema, is_right, *_ = case
+    params = SamplingParams(json_schema=json.dumps(schema), temperature=1.0)
+    for seed in SEEDS:
+        text, how = reply_to(backend, params, most=MOST, seed=seed)
+        if how != "length":
+            assert is_right(json.loads(text)), text
+
+
+@pytest.mark.parametrize(
+    "schema",
+    [
+        {"type": "integer", "minimum": -5, "maximum": 120},
+        {"type": "number", "minimum": 0, "maximum": 1},
+        {"type": "number"},
+        {"type": "boolean"},
+        {"type": "string", "format": "date-time"},
+        {"type": "string", "maxLength": 8},
+        {"type": "array", "items": {"type": "integer"}, "maxItems": 3},
+        {"type": "object", "properties": {"a": {"type": "null"}, "b": {"enum": ["x", "y"]}}},
+    ],
+    ids=lambda schema: json.dumps(schema)[:50],
+)
+def test_reply_comes_to_its_end_when_its_schema_is_bounded(backend: LlamaBackend, schema: dict[str, Any]) -> None:
+    for temperature in (0.0, 2.0):
+        text, how = reply_to(backend, SamplingParams(json_schema=json.dumps(schema), temperature=temperature), most=150)
+        assert how != "length", text
+        json.loads(text)
 
 
 def test_drawn_grammars_and_settings_end_no_process(starter_path: Path) -> None:

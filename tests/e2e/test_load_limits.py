@@ -11,6 +11,8 @@ from pathlib import Path
 
 import pytest
 
+from app.known_models import KnownModels
+from app.paths import find_paths
 from engine import (
     CacheTypesMeasured,
     Failed,
@@ -60,6 +62,23 @@ def test_trained_window_that_is_too_large_is_refused_or_made_smaller(tmp_path: P
         code, events = limited(*chat, *extra)
         assert code == 0, events
         assert events[-1]["event"] == "finished"
+
+
+def test_file_in_a_folder_of_any_name_is_tried_loaded_and_remembered(tmp_path: Path) -> None:
+    folder = tmp_path / "dir ä日本 #?%20&'\"🙂`$()"
+    folder.mkdir()
+    path = write_tiny_model(folder / "a  b%#'\".gguf")
+    data_dir = folder / "data"
+    command = [sys.executable, "-m", "app", "--data-dir", str(data_dir), "chat", "-m", str(path), "--json"]
+    for _ in range(2):
+        done = subprocess.run(
+            [*command, "--max-tokens", "2", "hi"], cwd=ROOT, stdin=subprocess.DEVNULL, capture_output=True, timeout=60
+        )
+        assert done.returncode == 0, done.stderr
+        assert json.loads(done.stdout.decode().splitlines()[0])["path"] == str(path)
+        known = KnownModels.in_paths(find_paths(str(data_dir)))
+        assert known.has(str(path), ModelParams())
+        assert len(json.loads(known.path.read_text("utf-8"))) == 1
 
 
 def test_worker_lives_when_a_file_kills_the_process_that_tries_it(driver: EngineDriver, tmp_path: Path) -> None:

@@ -1,6 +1,7 @@
 """A window over a scripted engine."""
 
 from collections.abc import Callable, Iterator
+from pathlib import Path
 
 import pytest
 from PySide6.QtWidgets import QApplication
@@ -9,6 +10,7 @@ from pytestqt.qtbot import QtBot
 from app.desktop.application import build_window
 from app.desktop.session.model_session import Starter
 from app.desktop.theme.theme import Theme
+from app.known_models import KnownModels
 from app.settings import Settings
 from app.settings import Theme as ThemeMode
 from tests.gui.scripted_engine import Choice, Desk, ScriptedClient, find_default_model
@@ -27,7 +29,7 @@ def theme(_one_theme: Theme) -> Iterator[Theme]:
 
 
 @pytest.fixture
-def make_desk(theme: Theme, qtbot: QtBot) -> Iterator[Callable[..., Desk]]:
+def make_desk(theme: Theme, qtbot: QtBot, data_dir: Path) -> Iterator[Callable[..., Desk]]:
     made: list[Desk] = []
 
     def make(choose: Callable[[str | None], Choice] = find_default_model) -> Desk:
@@ -41,6 +43,7 @@ def make_desk(theme: Theme, qtbot: QtBot) -> Iterator[Callable[..., Desk]]:
             starter=lambda: Starter(name="starter", label="Starter model"),
             settings=Settings(),
             save=lambda name, value: saved.append((name, value)),
+            known=KnownModels(data_dir / "known-models.json"),
             open_link=opened.append,
         )
         desk = Desk(parts, client, qtbot)

@@ -9,6 +9,7 @@ from hypothesis import HealthCheck, given, settings
 from engine.backend import BatchPart
 from engine.backend_llama import LlamaLoader
 from engine.errors import GrammarError, InvalidParams
+from engine.grammar import TokenTable, new_matcher
 from engine.params import ModelParams, SamplingParams
 from tests.unit.engine.message_values import values_of
 
@@ -23,11 +24,14 @@ def sample_with_drawn_settings(path: str) -> None:
     tokens = backend.vocabulary.tokenize("one two three one two three one two", parse_special=False)
     backend.decode([BatchPart(0, 0, tokens, wants_logits=True)])
 
+    table = TokenTable(backend.vocabulary)
+
     @settings(max_examples=NUM_SETTINGS, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
     @given(params=values_of(SamplingParams))
     def draw(params: SamplingParams) -> None:
         try:
-            sampler = backend.new_sampler(params, params.seed or 0, tokens)
+            matcher = new_matcher(params, table)
+            sampler = backend.new_sampler(params, params.seed or 0, tokens, matcher=matcher)
         except (InvalidParams, GrammarError):  # a bias beyond this vocabulary, a drawn text that is no grammar
             return
         assert all(0 <= sampler.sample(0) < len(backend.vocabulary.pieces) for _ in range(3))

@@ -100,10 +100,10 @@ def sample_with_grammars(path: str, count: int) -> None:
         values = {name: getattr(params, name) for name in SamplingParams.__struct_fields__}
         params = SamplingParams(**values | {"grammar": text, "json_schema": None, "logit_bias": ()})
         try:
-            sampler = backend.new_sampler(params, 1, prompt)
+            check = new_matcher(params, table)
+            sampler = backend.new_sampler(params, 1, prompt, matcher=new_matcher(params, table))
         except EngineError:
             return
-        check = new_matcher(params, table)
         assert check is not None
         try:
             for _ in range(_NUM_TOKENS):

@@ -102,11 +102,15 @@ class EngineBridge(QObject):
         except EngineError as error:
             self._on_event(EngineDied(exit_code=None, log_tail=(), error=error.info()))
 
-    def load_model(self, path: str, params: ModelParams) -> str:
-        """Load a model and return the request id."""
+    def load_model(self, path: str, params: ModelParams, *, is_known: bool = False) -> str:
+        """Load a model and return the request id.
+
+        Args:
+            is_known: whether the file was loaded before with these settings, so that it needs no trial.
+        """
         request_id = _new_id("load")
         self._loads.add(request_id)
-        self._client.send(LoadModel(request_id=request_id, path=path, params=params))
+        self._client.send(LoadModel(request_id=request_id, path=path, params=params, is_known=is_known))
         self._timer.start()
         return request_id
 

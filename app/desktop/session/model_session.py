@@ -11,6 +11,7 @@ from PySide6.QtCore import QObject, Signal
 
 from app.desktop.bridge.background import Background
 from app.desktop.bridge.engine_bridge import EngineBridge
+from app.known_models import KnownModels
 from engine import EngineDied, ErrorInfo, ModelDescription, ModelParams
 
 _LOG = logging.getLogger(__name__)
@@ -58,6 +59,7 @@ class Starter:
 
 
 ChooseModel = Callable[[str | None], ChosenModel]
+_PARAMS = ModelParams()
 
 
 class ModelSession(QObject):
@@ -65,6 +67,7 @@ class ModelSession(QObject):
 
     Args:
         choose: finds the file for what the user named, None for the default; runs beside the window's thread.
+        known: which files were loaded before; asked and told beside the window's thread.
 
     Signals:
         changed: state, label, progress or error changed.
@@ -79,12 +82,19 @@ class ModelSession(QObject):
     refused = Signal(object)
 
     def __init__(
-        self, bridge: EngineBridge, background: Background, choose: ChooseModel, parent: QObject | None = None
+        self,
+        bridge: EngineBridge,
+        background: Background,
+        choose: ChooseModel,
+        parent: QObject | None = None,
+        *,
+        known: KnownModels,
     ) -> None:
         super().__init__(parent)
         self._bridge = bridge
         self._background = background
         self._choose = choose
+        self._known = known
         self._state = ModelState.NOT_ASKED
         self._wanted: str | None = None
         self._chosen: ChosenModel | None = None
@@ -145,8 +155,8 @@ class ModelSession(QObject):
         number = self._choice_number
         self._enter(ModelState.CHOOSING)
         self._background.run(
-            lambda: self._choose(wanted),
-            lambda chosen: self._on_chosen(number, chosen),
+            lambda: self._look_up(wanted),
+            lambda found: self._on_chosen(number, *found),
             lambda error: self._on_not_chosen(number, error),
         )
 
@@ -182,13 +192,17 @@ class ModelSession(QObject):
             self._description = None
         self.changed.emit()
 
-    def _on_chosen(self, number: int, chosen: ChosenModel) -> None:
+    def _look_up(self, wanted: str | None) -> tuple[ChosenModel, bool]:
+        chosen = self._choose(wanted)
+        return chosen, self._known.has(str(chosen.path), _PARAMS)
+
+    def _on_chosen(self, number: int, chosen: ChosenModel, is_known: bool) -> None:
         if number != self._choice_number:
             return
         self._chosen = chosen
         self._loaded = None
         self._progress = 0.0
-        self._request_id = self._bridge.load_model(str(chosen.path), ModelParams())
+        self._request_id = self._bridge.load_model(str(chosen.path), _PARAMS, is_known=is_known)
         self._enter(ModelState.LOADING)
 
     def _on_not_chosen(self, number: int, error: Exception) -> None:
@@ -214,8 +228,18 @@ class ModelSession(QObject):
         if request_id == self._request_id:
             self._request_id = None
             self._description = description
+            if self._chosen is not None:
+                path = str(self._chosen.path)
+                self._update_known(lambda: self._known.add(path, _PARAMS))
             self._enter(ModelState.READY)
             self.loaded.emit(description)
+
+    def _update_known(self, update: Callable[[], None]) -> None:
+        self._background.run(
+            update,
+            lambda _: None,
+            lambda error: _LOG.warning("the record of loaded models is not updated", exc_info=error),
+        )
 
     def _on_cancelled(self, request_id: str) -> None:
         if request_id == self._request_id:
@@ -225,6 +249,9 @@ class ModelSession(QObject):
     def _on_load_failed(self, request_id: str, error: ErrorInfo) -> None:
         if request_id == self._request_id:
             self._request_id = None
+            if self._chosen is not None:  # the engine may have died of a file that it took before
+                path = str(self._chosen.path)
+                self._update_known(lambda: self._known.forget(path, _PARAMS))
             self._enter(ModelState.FAILED, error=error)
 
     def _on_died(self, event: EngineDied) -> None:

@@ -12,7 +12,7 @@ from engine import ModelParams
 
 @pytest.fixture
 def model(tmp_path: Path) -> Path:
-    path = tmp_path / "dir ä日 #?%20&'" / "a b.gguf"
+    path = tmp_path / "dir ä日 #?%20&'🙂" / "a b.gguf"
     path.parent.mkdir()
     path.write_bytes(b"GGUF1234")
     return path
@@ -37,9 +37,26 @@ def test_link_is_the_file_it_leads_to(known: KnownModels, model: Path, tmp_path:
     assert known.has(str(tmp_path / "link.gguf"), ModelParams())
 
 
+def test_forgotten_file_is_new_and_others_are_not(known: KnownModels, model: Path) -> None:
+    for params in (ModelParams(), ModelParams(n_ctx=512)):
+        known.add(str(model), params)
+    known.forget(str(model), ModelParams())
+    known.forget(str(model), ModelParams(n_ctx=1024))
+    assert not known.has(str(model), ModelParams())
+    assert known.has(str(model), ModelParams(n_ctx=512))
+
+
 def test_other_settings_are_new(known: KnownModels, model: Path) -> None:
     known.add(str(model), ModelParams())
     assert not known.has(str(model), ModelParams(n_ctx=512))
+
+
+def test_file_is_new_for_another_version_of_the_engine(
+    known: KnownModels, model: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    known.add(str(model), ModelParams())
+    monkeypatch.setattr("importlib.metadata.version", lambda package: "99.0")
+    assert not known.has(str(model), ModelParams())
 
 
 def test_changed_file_is_new(known: KnownModels, model: Path) -> None:

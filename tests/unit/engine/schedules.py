@@ -1,14 +1,17 @@
 """Random schedules of requests, aborts and steps, and what must hold after each of them."""
 
+import itertools
 from collections import defaultdict
 from collections.abc import Sequence
 from typing import Any
 
+import msgspec
 from hypothesis import strategies as st
 
 from engine.messages import Adapter, Delta, Event, Failed, Finished, FinishReason
+from engine.reasoning import PLAIN_THINKING, ThinkingStart
 from engine.sequence import Prompt
-from tests.unit.engine.fake_engine import alone, failed, finished, make_engine, make_prompt, run
+from tests.unit.engine.fake_engine import alone, failed, finished, make_engine, make_prompt, run, tokens_of
 
 
 def check_protocol(events: Sequence[Any], request_ids: set[str]) -> None:
@@ -18,8 +21,9 @@ def check_protocol(events: Sequence[Any], request_ids: set[str]) -> None:
     for event in events:
         assert event.request_id not in ended, f"{event} came after the end"
         if isinstance(event, Delta):
-            assert event.text
-            texts[event.request_id] += event.text
+            assert event.text or event.thinking or event.was_thinking
+            known = "" if event.was_thinking else texts[event.request_id]
+            texts[event.request_id] = known + event.text
         elif isinstance(event, Finished):
             assert texts[event.request_id] == event.text
             ended.add(event.request_id)
@@ -29,7 +33,13 @@ def check_protocol(events: Sequence[Any], request_ids: set[str]) -> None:
 
 
 ACTIONS = st.one_of(
-    st.tuples(st.just("add"), st.integers(0, 5), st.sampled_from([None, 1, 5, 60]), st.sampled_from([(), (" a",)])),
+    st.tuples(
+        st.just("add"),
+        st.integers(0, 5),
+        st.sampled_from([None, 1, 5, 12, 60]),
+        st.sampled_from([(), (" a",), ("\n",)]),
+        st.sampled_from([None, *itertools.product((None, 0, 1, 6), ("", " holds the", " w</thi"))]),
+    ),
     st.tuples(st.just("abort"), st.integers(0, 12)),
     st.tuples(st.just("step"), st.integers(1, 25)),
 )
@@ -38,6 +48,16 @@ SHAPES = st.fixed_dictionaries(
 )
 MEMORIES = st.sampled_from(["", "can_trim=0", "window=8"])
 _ADAPTERS = ((), (Adapter(path="a"),), (Adapter(path="a", scale=0.5), Adapter(path="b")))
+
+
+def _thinking(prompt: Prompt, budget: int | None, begun: str) -> Prompt:
+    """Return a request whose reply goes on inside a block of thinking."""
+    closing = tuple(tokens_of(PLAIN_THINKING.closing_text))
+    return prompt._replace(
+        tokens=[*prompt.tokens, *tokens_of(begun)],
+        sampling=msgspec.structs.replace(prompt.sampling, thinking_budget=budget),
+        thinking=ThinkingStart(PLAIN_THINKING, True, closing, frozenset()),
+    )
 
 
 def check_schedule(
@@ -49,7 +69,7 @@ def check_schedule(
     prompts: list[Prompt] = []
     for action in actions:
         match action:
-            case ("add", number, max_tokens, stop):
+            case ("add", number, max_tokens, stop, thinks):
                 turns = ("say it", "so", "again")[: 1 + 2 * (number % 2)]
                 text = "the cache holds " * (number // 2)
                 prompt = make_prompt(
@@ -63,6 +83,8 @@ def check_schedule(
                 system, settled = min(20, len(prompt.tokens)), len(prompt.tokens) * (number % 2) // 2
                 prompt = prompt._replace(num_system_tokens=system, num_settled_tokens=settled)
                 prompt = prompt._replace(adapters=_ADAPTERS[number % 3])
+                if thinks is not None:
+                    prompt = _thinking(prompt, *thinks)
                 prompts.append(prompt)
                 events += engine.add(prompt)
             case ("abort", number):
@@ -77,13 +99,15 @@ def check_schedule(
             assert failed(events)[prompt.request_id].error.error == "ContextOverflow"
             assert len(prompt.tokens) > shape["n_ctx"]
             continue
-        key = (tuple(prompt.tokens), prompt.adapters, prompt.sampling.max_tokens, prompt.sampling.stop, shape["n_ctx"])
+        key = (tuple(prompt.tokens), prompt.adapters, prompt.sampling, prompt.thinking, shape["n_ctx"])
         if key not in known:
             known[key] = alone(prompt, "n_words=6", n_ctx=shape["n_ctx"])
         got, expected = finished(events)[prompt.request_id], known[key]
         if got.finish_reason is FinishReason.ABORT:
             # What was held back as the possible beginning of a stop string is shown when it stays unknown.
-            assert (expected.text + (expected.stop_string or "")).startswith(got.text)
+            for whole, part in ((expected.text, got.text), (expected.thinking, got.thinking)):
+                assert (whole + (expected.stop_string or "")).startswith(part.removesuffix("\ufffd"))
         else:
-            assert (got.text, got.token_ids) == (expected.text, expected.token_ids)
+            assert (got.text, got.thinking, got.token_ids) == (expected.text, expected.thinking, expected.token_ids)
+            assert len(got.token_ids) <= (prompt.sampling.max_tokens or shape["n_ctx"])
             assert (got.finish_reason, got.stop_string) == (expected.finish_reason, expected.stop_string)

@@ -2,7 +2,14 @@
 
 import pytest
 
-from engine.backend_llama.devices import MARGIN_BYTES, find_devices, layers_that_fit, place
+from engine.backend_llama.devices import (
+    MARGIN_BYTES,
+    find_devices,
+    layer_bytes_on_device,
+    layers_that_fit,
+    margin_bytes,
+    place,
+)
 from engine.errors import InvalidParams
 from engine.messages import Device
 from engine.params import ModelParams
@@ -41,6 +48,34 @@ def test_margin_is_kept_on_each_device() -> None:
     assert layers_that_fit((150, 150), (50, 50, 50, 50), 50) == 4
     assert layers_that_fit((150, 149), (50, 50, 50, 50), 50) == 3
     assert layers_that_fit((MARGIN_BYTES,), (1,)) == 0
+
+
+@pytest.mark.parametrize(
+    ("compute_bytes", "expected"),
+    [(0, MARGIN_BYTES), (GIB // 2, MARGIN_BYTES), (GIB // 2 + 1, MARGIN_BYTES + 1), (3 * GIB, 7 * GIB // 2)],
+)
+def test_margin_grows_with_large_compute_buffers(compute_bytes: int, expected: int) -> None:
+    assert margin_bytes(compute_bytes) == expected
+
+
+def test_large_compute_buffers_leave_room_for_fewer_layers() -> None:
+    counts = [place(ModelParams(), [2 * GIB] * 10, [CPU, LARGE], compute_bytes=size).n_gpu_layers for size in (0, GIB)]
+    assert counts == [9, 9]
+    assert place(ModelParams(), [2 * GIB] * 10, [CPU, LARGE], compute_bytes=3 * GIB).n_gpu_layers == 8
+
+
+@pytest.mark.parametrize(
+    ("experts_on_cpu", "expected"),
+    [(0, [110, 110, 110, 50]), (1, [30, 110, 110, 50]), (3, [30, 30, 30, 50]), (99, [30, 30, 30, 50])],
+)
+def test_experts_that_stay_on_the_processor_take_nothing_of_a_device(experts_on_cpu: int, expected: list[int]) -> None:
+    assert layer_bytes_on_device((100, 100, 100, 50), (80, 80, 80, 0), 30, experts_on_cpu) == expected
+
+
+def test_more_layers_fit_where_experts_stay_on_the_processor() -> None:
+    weights, experts = (100,) * 4 + (50,), (80,) * 4 + (0,)
+    fitting = [layers_that_fit((200,), layer_bytes_on_device(weights, experts, 0, count), 0) for count in range(5)]
+    assert fitting == [2, 2, 2, 4, 5]
 
 
 @pytest.mark.parametrize(

@@ -1,9 +1,12 @@
 """What a probe's numbers are made of: context size, cache types, and sentences with both sizes."""
 
+import msgspec
 import pytest
 
+from engine.backend_llama.devices import Placement
 from engine.backend_llama.estimate import LoadPlan, make_plan, size_text
 from engine.backend_llama.free_memory import FreeMemory
+from engine.backend_llama.layer_weights import sum_layers
 from engine.backend_llama.native_params import expert_pattern
 from engine.backend_llama.probing import Budget, ContextSize, ProbeRequest, ProbeResult, fits, read_size
 from engine.errors import OutOfMemory
@@ -110,6 +113,37 @@ def test_sizes_are_read_from_the_log() -> None:
     assert (size.key_bytes, size.value_bytes, size.state_bytes) == (7 * MIB, 5 * MIB, 3 * MIB + MIB // 2)
     assert size.compute_bytes == 22 * MIB
     assert size.total_bytes == int(37.5 * MIB)
+
+
+def test_layers_of_a_plan_leave_out_experts_that_stay_on_the_processor(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[tuple[list[int], int]] = []
+
+    def note(params: ModelParams, layer_bytes: list[int], *, compute_bytes: int) -> Placement:
+        asked.append((layer_bytes, compute_bytes))
+        return Placement("CPU", (), 0)
+
+    monkeypatch.setattr("engine.backend_llama.devices.place", note)
+    size = ContextSize(n_ctx=256, type_k="f16", type_v="f16", key_bytes=20, compute_bytes=7)
+    result = ProbeResult(
+        n_layer=2, weight_bytes=250, sizes=(size,), layer_bytes=(100, 100, 50), expert_bytes=(80, 80, 0)
+    )
+    plan(result, ModelParams(experts_on_cpu=1), 6)
+    plan(msgspec.structs.replace(result, layer_bytes=(), expert_bytes=()), ModelParams(), 6)
+    assert asked == [([30, 110, 50], 7), ([90, 90, 90], 7)]
+
+
+def test_bytes_of_layers_are_summed_with_the_output_last() -> None:
+    tensors = [
+        ("token_embd.weight", 1000),
+        ("blk.0.attn_q.weight", 1),
+        ("blk.0.ffn_up_exps.weight", 20),
+        ("blk.1.ffn_gate_up_chexps.weight", 300),
+        ("blk.1.ffn_up_shexp.weight", 4),
+        ("output_norm.weight", 5),
+    ]
+    tied = sum_layers(iter(tensors), 2)
+    assert tied == ((21, 304, 1005), (20, 300, 0))
+    assert sum_layers(iter([*tensors, ("output.weight", 700)]), 2).layer_bytes == (21, 304, 705)
 
 
 def test_expert_pattern_names_the_first_layers_and_stays_small() -> None:

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from engine.errors import ContextOverflow, overflow_error
-from engine.messages import ChatMessage, Overflow, PromptMode, PromptOptions, Role
+from engine.messages import ChatMessage, Overflow, PromptMode, PromptOptions, Role, ToolCall
 from engine.overflow import Fitted, fit_chat
 from engine.tokenizing import EncodedPrompt
 
@@ -25,7 +25,7 @@ class Encoder:
 
     def __call__(self, messages: Sequence[ChatMessage], options: PromptOptions) -> EncodedPrompt:
         self.asked.append(tuple(messages))
-        num_tokens = sum(5 + len(message.content.encode()) // 4 for message in messages)
+        num_tokens = sum(5 + len((message.thinking + message.content).encode()) // 4 for message in messages)
         if num_tokens > 20 * N_CTX:
             raise overflow_error(num_tokens, N_CTX, is_estimate=True)
         reply = messages[-1].content if options.mode is PromptMode.CONTINUE else ""
@@ -114,6 +114,56 @@ def test_end_of_a_reply_stays_when_it_fills_the_context_by_itself():
     assert kept[-1].content.startswith(" word"), "no word is torn"
     assert fitted.encoded.reply == words, "the reply itself is whole"
     assert N_CTX // 4 < len(fitted.encoded.tokens) <= N_CTX - N_CTX // 8
+
+
+def test_end_of_the_thinking_stays_when_it_fills_the_context_by_itself():
+    words = " ".join(f"word{number}" for number in range(600))
+    fitted, kept = fit([*chat(2), ChatMessage(Role.ASSISTANT, "", thinking=words)], CONTINUE)
+    assert fitted.is_reply_cut
+    assert [m.role for m in kept] == [Role.SYSTEM, Role.USER, Role.ASSISTANT]
+    assert words.endswith(kept[-1].thinking) and kept[-1].thinking
+    assert N_CTX // 4 < len(fitted.encoded.tokens) <= N_CTX - N_CTX // 8
+
+
+@pytest.mark.parametrize("character", ["語", "😀"])
+def test_reply_can_go_on_when_each_of_its_bytes_is_a_token(character: str):
+    def encode(messages: Sequence[ChatMessage], options: PromptOptions) -> EncodedPrompt:
+        return EncodedPrompt([0] * sum(5 + len(message.content.encode()) for message in messages))
+
+    reply = character * (N_CTX // len(character.encode()))
+    messages = [ChatMessage(Role.USER, "so"), ChatMessage(Role.ASSISTANT, reply)]
+    fitted = fit_chat(encode, messages, CONTINUE, n_ctx=N_CTX)
+    assert fitted.is_reply_cut
+    assert N_CTX // 4 < len(fitted.encoded.tokens) <= N_CTX - N_CTX // 8
+
+
+def test_thinking_goes_before_the_answer_when_a_reply_is_too_long():
+    words = " ".join(f"word{number}" for number in range(600))
+    fitted, kept = fit([*chat(2), ChatMessage(Role.ASSISTANT, "half an answer", thinking=words)], CONTINUE)
+    assert fitted.is_reply_cut
+    assert (kept[-1].thinking, kept[-1].content) == ("", "half an answer")
+    assert 0.7 * len(words) < 4 * fitted.num_tokens
+    fitted, kept = fit([*chat(2), ChatMessage(Role.ASSISTANT, words, thinking=words)], CONTINUE)
+    assert kept[-1].thinking == "" and words.endswith(kept[-1].content) and kept[-1].content
+    assert fitted.encoded.reply == words
+
+
+def test_no_answer_of_a_tool_is_parted_from_its_call_when_a_chat_is_long():
+    messages = []
+    for number in range(30):
+        call = ToolCall(name="look", arguments='{"at": 1}', call_id=str(number))
+        messages += [
+            ChatMessage(Role.USER, f"{number} ".ljust(60, "q")),
+            ChatMessage(Role.ASSISTANT, "", tool_calls=(call,)),
+            ChatMessage(Role.TOOL, "r" * (number * 37 % 200), call_id=str(number)),
+            ChatMessage(Role.ASSISTANT, "a" * 50),
+        ]
+    for number in range(10, len(messages)):
+        _, kept = fit([*messages[:number], ChatMessage(Role.USER, "so")])
+        calls = [call.call_id for message in kept for call in message.tool_calls]
+        answers = [message.call_id for message in kept if message.role is Role.TOOL]
+        assert calls[: len(answers)] == answers
+        assert kept[0].role is Role.USER
 
 
 @given(

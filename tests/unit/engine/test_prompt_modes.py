@@ -58,6 +58,17 @@ def test_prompt_ends_with_the_half_reply_when_it_goes_on(half: str, renderer: Te
     assert encoded.reply == half
 
 
+@pytest.mark.parametrize("template", ["{{ bos_token }}" + CHATML, CHATML], ids=["printed", "not printed"])
+@pytest.mark.parametrize("mode", list(PromptMode), ids=lambda mode: mode.value)
+@pytest.mark.parametrize("text", ["hi", "<s>", "<s>hi<s>"])
+def test_begin_token_is_there_once_whatever_the_mode(text: str, mode: PromptMode, template: str, renderer):
+    encoder = encoder_of(renderer, template, controls=("<|im_start|>", "<|im_end|>", "<s>"), bos="<s>", adds_bos=True)
+    chat = [ChatMessage(SYSTEM, text), ChatMessage(USER, text), ChatMessage(ASSISTANT, text)]
+    tokens = encoder.encode(chat, PromptOptions(mode=mode)).tokens
+    assert (tokens[0], tokens.count(tokens[0])) == (258, 1)
+    assert encoder.encode(chat, PromptOptions(mode=mode)).tokens == tokens  # asked for again
+
+
 @pytest.mark.parametrize("chat", [[QUESTION], [ChatMessage(ASSISTANT, "half")]], ids=["no reply", "nothing before it"])
 def test_request_is_refused_when_there_is_no_reply_to_go_on_with(chat, renderer: TemplateRenderer):
     with pytest.raises(RequestError) as caught:
@@ -265,6 +276,13 @@ def test_calls_are_told_in_another_way_when_the_template_refuses(refusal, expect
 def test_tools_answer_is_given_as_the_users_when_the_template_leaves_it_out(renderer: TemplateRenderer):
     template = "{% for m in messages if m.role != 'tool' %}[{{ m.role }}]{{ m.content }}{% endfor %}"
     assert encoder_of(renderer, template).render(CALLS).text.endswith("[user]sunny<|im_end|>")
+
+
+@pytest.mark.parametrize("answer", ["4", "user", "2 + 2"])
+def test_tools_answer_is_not_lost_when_the_prompt_has_the_same_word_elsewhere(answer: str, renderer: TemplateRenderer):
+    template = "{% for m in messages if m.role != 'tool' %}[{{ m.role }}]{{ m.content }}{% endfor %}"
+    chat = [ChatMessage(USER, "2 + 2 = 4?"), CALLS[1], ChatMessage(TOOL, answer, call_id="c1")]
+    assert encoder_of(renderer, template).render(chat).text.endswith(f"[user]{answer}")
 
 
 @pytest.mark.parametrize("name", ["thinking", "reasoning", "thought"])

@@ -1,5 +1,7 @@
 """Thinking told from the answer, however the text of a reply is cut."""
 
+import time
+
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
@@ -156,3 +158,11 @@ def test_half_reply_is_begun_where_it_stopped_when_it_goes_on(thought, answer, i
     assert "".join(text for text, _ in begun.pieces) == expected
     assert begun.is_thinking is is_thinking
     assert begin_reply(None, prompt, thought, answer, is_open=False).pieces == [(answer, False)]
+
+
+def test_comments_of_a_template_do_not_count_and_cost_little_when_they_never_end():
+    assert find_thinking_format("{# </think> #}{{ x }}{# <think> #}") is None
+    assert find_thinking_format("{# a #}</think>{# b") == find_thinking_format("</think>")
+    began = time.thread_time()
+    assert find_thinking_format("{#" * 100_000) is None
+    assert time.thread_time() - began < 1.0

@@ -66,25 +66,25 @@ def test_closing_tokens_are_forced_once_when_the_budget_is_used_up(budget: int, 
     said = ReplyText(VOCABULARY, SamplingParams(thinking_budget=budget), start(is_open=is_open))
     forced, num_before = [], 0
     for number, token in enumerate([*(() if is_open else (257,)), *b"```\nthinking on and on"]):
-        if tokens := said.forced_tokens():
+        if tokens := said.close_thinking(None):
             forced, num_before = tokens, number
             break
         said.push(token)
     assert forced == [10, 258, 10, 10]
     assert num_before == max(budget, 0 if is_open else 1)
-    for token in [*forced, *b"42"]:
+    for token in b"42":
         said.push(token)
-        assert said.forced_tokens() == []
+        assert said.close_thinking(None) == []
     said.finish()
     assert said.answer == "42"
-    assert said.num_thinking_tokens == num_before + 2
+    assert said.num_thinking_tokens == num_before + len(forced)
     assert not said.is_thinking
 
 
 def test_nothing_is_forced_when_there_is_no_budget_or_no_thinking():
-    assert reply("<think>a long thought", start()).forced_tokens() == []
-    assert reply("an answer", start(), thinking_budget=0).forced_tokens() == []
-    assert reply("an answer", None, thinking_budget=0).forced_tokens() == []
+    assert reply("<think>a long thought", start()).close_thinking(None) == []
+    assert reply("an answer", start(), thinking_budget=0).close_thinking(None) == []
+    assert reply("an answer", None, thinking_budget=0).close_thinking(None) == []
 
 
 def _events(text: str, thinking: ThinkingStart | None) -> list[Delta | Finished]:

@@ -119,6 +119,28 @@ def test_replies_and_a_prompt_take_turns_when_they_may_not_share_a_step():
     assert steps == [{"2": 64}, {"0": 1, "1": 1}] * 2
 
 
+@pytest.mark.parametrize("num_groups", [1, 2, 4])
+def test_reply_waits_no_longer_than_the_budget_when_prompts_with_other_adapters_are_read(num_groups: int):
+    answering = _sequence("0", 5, num_read=5)
+    reading = [_sequence(str(number + 1), 9000, num_read=0) for number in range(num_groups)]
+    for number, sequence in enumerate(reading):
+        sequence.adapters = ((f"adapter {number}", 1.0),)
+    scheduler = _scheduler(answering, *reading, n_ubatch=512)
+    gaps: list[float] = []
+    now = last = 0.0
+    for _ in range(200):
+        planned = scheduler.plan()
+        duration_s = 0.005 + sum(len(item.part.tokens) for item in planned) * 0.001
+        scheduler.note_step(planned, duration_s)
+        now += duration_s
+        if planned[0].sequence is answering:
+            gaps, last = [*gaps, now - last], now
+    assert len(gaps) >= 20
+    assert max(gaps[5:]) <= 0.15
+    scheduler.running[:] = [reading[0]]
+    assert _sizes(scheduler) == {"1": 512}
+
+
 def test_decode_rows_count_when_a_step_is_small():
     replies = [_sequence(name, 5, num_read=5) for name in "01"]
     scheduler = Scheduler(n_batch=32, n_ubatch=32, n_ctx=1000)

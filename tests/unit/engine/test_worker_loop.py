@@ -24,7 +24,9 @@ from engine.messages import (
     LoadProgress,
     ModelLoaded,
     ModelUnloaded,
+    Overflow,
     PrefillProgress,
+    PromptOptions,
     RenderPrompt,
     RequestState,
     StateChanged,
@@ -271,3 +273,18 @@ def test_pool_is_shared_and_every_reply_ends_when_the_context_is_small(client: I
         answer = recorder.wait_for(f"r{number}")
         assert isinstance(answer, Finished)
         assert answer.text == alone(make_prompt("x", f"question {number}"), n_ctx=300).text
+
+
+def test_count_and_prompt_text_are_those_of_the_reply_when_turns_are_left_out(client: InprocClient, recorder: Recorder):
+    load(client, recorder, "n_words=2", n_ctx=512)
+    messages = chat(*(f"{number} ".ljust(60, "q") for number in range(31)))
+    options = PromptOptions(overflow=Overflow.DROP_OLDEST)
+    client.send(CountTokens(request_id="count", messages=messages, options=options))
+    client.send(RenderPrompt(request_id="render", messages=messages, options=options))
+    client.send(Generate(request_id="reply", messages=messages, options=options))
+    num_tokens = recorder.wait_for("reply").metrics.num_prompt_tokens
+    assert recorder.wait_for("count").num_tokens == num_tokens <= 512
+    text = recorder.wait_for("render").text
+    assert "30 qq" in text and "user\n0 qq" not in text
+    client.send(RenderPrompt(request_id="whole", messages=messages))
+    assert "user\n0 qq" in recorder.wait_for("whole").text

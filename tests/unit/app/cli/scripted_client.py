@@ -37,6 +37,7 @@ from engine import (
     RequestMetrics,
     RequestState,
     StateChanged,
+    TurnsDropped,
 )
 
 
@@ -48,7 +49,14 @@ class Thought(NamedTuple):
     is_late: bool = False
 
 
-Reply = str | Thought | EngineError | Callable[[], None]
+class Cut(NamedTuple):
+    """A reply that fills the context, after a number of earlier messages was left out."""
+
+    text: str
+    num_dropped: int = 0
+
+
+Reply = str | Thought | Cut | EngineError | Callable[[], None]
 DEATH = EngineDiedError("The engine stopped unexpectedly (SIGKILL).", "Load the model again.")
 
 
@@ -177,6 +185,14 @@ class ScriptedClient:
             return
         if isinstance(reply, Thought):
             yield from self._answer_thought(request_id, reply)
+            return
+        if isinstance(reply, Cut):
+            if reply.num_dropped:
+                yield TurnsDropped(request_id=request_id, num_messages=reply.num_dropped, num_tokens=99)
+            yield Delta(
+                request_id=request_id, text=reply.text, num_generated_tokens=1, num_context_tokens=9, decode_s=0.1
+            )
+            yield self._finished(request_id, reply.text, FinishReason.CONTEXT_FULL)
             return
         text = reply if isinstance(reply, str) else "par"
         for number, piece in enumerate(text.split(" ")):

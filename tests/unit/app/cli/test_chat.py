@@ -18,7 +18,7 @@ from app.paths import Paths, find_paths
 from app.settings import Settings, SettingsStore
 from engine import ChatMessage, ContextOverflow, Role, UnsupportedModel
 from tests.support.gguf_files import write_tiny_model
-from tests.unit.app.cli.scripted_client import DEATH, ScriptedClient, Thought
+from tests.unit.app.cli.scripted_client import DEATH, Cut, ScriptedClient, Thought
 
 failure_is_logged = pytest.mark.allow_log(r"ERROR app\.cli\.session: ")
 
@@ -73,6 +73,23 @@ def test_events_come_in_order(paths: Paths, capsys: pytest.CaptureFixture[str]) 
     assert finished["finish_reason"] == "stop"
     assert finished["client_ttft_s"] > 0
     assert set(METRICS.split()) <= set(finished["metrics"])
+
+
+def test_full_context_is_told_on_standard_error_and_left_out_turns_before_it(
+    paths: Paths, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert chat(paths, ScriptedClient([Cut("and", num_dropped=1)]), "hi") == ExitCode.DONE
+    out, err = capsys.readouterr()
+    assert out == "and\n"
+    assert err.splitlines() == [
+        "fireside: The context is full: 1 earlier message was left out.",
+        "fireside: The context is full, so the reply ends here.",
+    ]
+    chat(paths, ScriptedClient([Cut("and", num_dropped=1)]), "hi", "--json")
+    out, err = capsys.readouterr()
+    found = [json.loads(line) for line in out.splitlines()]
+    assert [event["num_messages"] for event in found if event["event"] == "turns_dropped"] == [1]
+    assert (found[-1]["finish_reason"], err) == ("context_full", "")
 
 
 def test_settings_and_system_prompt_reach_the_engine(paths: Paths) -> None:
@@ -213,6 +230,16 @@ def test_answer_alone_is_piped_when_the_model_thinks(
     client = ScriptedClient([Thought("hm", "42", is_late)], can_think=can_think or is_late)
     chat(paths, client, "hi")
     assert capsys.readouterr().out == "42\n"
+
+
+def test_reply_that_was_all_thinking_is_told_apart_from_an_empty_answer(
+    paths: Paths, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for reply, told in ((Thought("hm", ""), "fireside: The reply ended before its answer began"), ("", "")):
+        chat(paths, ScriptedClient([reply], can_think=True), "hi")
+        out, err = capsys.readouterr()
+        assert out == ""
+        assert err.partition(":")[0] == told.partition(":")[0] and told in err
 
 
 def test_answer_is_piped_whole_when_a_model_that_can_think_does_not(

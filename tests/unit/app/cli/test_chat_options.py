@@ -124,6 +124,8 @@ def test_device_and_experts_are_settings_of_the_model() -> None:
 def test_flags_of_unbuilt_parts_are_refused(flag: str) -> None:
     with pytest.raises(UsageError, match=f"^{flag} is not built yet"):
         parse(flag, "x")
+    with pytest.raises(UsageError, match=f"^{flag} is not built yet"):
+        parse(flag)
 
 
 @pytest.mark.parametrize(
@@ -182,6 +184,16 @@ def test_turns_become_conversations(text: str, chats: list[tuple[str, ...]]) -> 
 )
 def test_adapter_is_a_path_with_a_number_after_its_last_equals_sign(text: str, path: str, scale: float) -> None:
     assert parse("--lora", text).lora == [Adapter(path=path, scale=scale)]
+
+
+def test_scale_behind_a_file_has_to_be_a_number_and_a_file_with_an_equals_sign_is_one(tmp_path: Path) -> None:
+    plain, odd = tmp_path / "a.gguf", tmp_path / "a=2"
+    plain.touch()
+    odd.touch()
+    with pytest.raises(UsageError, match="'0,5' is no number"):
+        parse("--lora", f"{plain}=0,5")
+    assert parse("--lora", str(odd)).lora == [Adapter(path=str(odd), scale=1.0)]
+    assert parse("--lora", f"{odd}=3").lora == [Adapter(path=str(odd), scale=3.0)]
 
 
 def test_adapters_are_kept_in_their_order() -> None:

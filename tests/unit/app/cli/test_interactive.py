@@ -19,8 +19,9 @@ from app.paths import Paths, find_paths
 from app.settings import SettingsStore
 from engine import ContextOverflow, LoadModel, ModelParams, PromptMode, Role, SamplingParams
 from tests.support.gguf_files import write_tiny_model
-from tests.unit.app.cli.scripted_client import DEATH, ScriptedClient, Thought
+from tests.unit.app.cli.scripted_client import DEATH, Cut, ScriptedClient, Thought
 
+_PREFILL = "\rReading the prompt: 4 of 8 tokens"
 failure_is_logged = pytest.mark.allow_log(r"ERROR app\.cli\.session: ")
 
 
@@ -30,7 +31,9 @@ def paths(data_dir: Path) -> Paths:
 
 
 @pytest.fixture
-def chat(paths: Paths) -> Callable[..., ExitCode]:
+def chat(paths: Paths, monkeypatch: pytest.MonkeyPatch) -> Callable[..., ExitCode]:
+    monkeypatch.setenv("COLUMNS", "100")
+
     def run(client: ScriptedClient, lines: Iterable[str | type[BaseException]], system: str | None = None) -> ExitCode:
         script = iter([*lines, EOFError])
 
@@ -218,6 +221,31 @@ def test_reply_goes_on_in_the_same_message(chat: Chat, capsys: pytest.CaptureFix
     contents = [[message.content for message in request.messages] for request in client.requests]
     assert contents == [["a"], ["a", "one"], ["a", "one two", "b"]]
     assert "There is no reply to go on with." in capsys.readouterr().out
+
+
+def test_nothing_to_add_is_said_when_a_whole_reply_is_to_go_on(chat: Chat, capsys: pytest.CaptureFixture[str]) -> None:
+    chat(ScriptedClient(["one", "", "two"]), ["a", "/continue", "b"])
+    assert capsys.readouterr().out.count("The model has nothing to add.") == 1
+
+
+def test_full_context_is_said_before_and_after_the_reply(chat: Chat, capsys: pytest.CaptureFixture[str]) -> None:
+    chat(ScriptedClient([Cut("and", num_dropped=2)]), ["a"])
+    out = capsys.readouterr().out
+    assert "The context is full: 2 earlier messages were left out.\n\r\x1b[Kand\n" in out.replace(_PREFILL, "")
+    assert "and\nThe context is full, so the reply ends here.\n" in out
+
+
+def test_narrow_terminal_breaks_no_word_and_no_line_that_is_written_over(
+    chat: Chat, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "30")
+    chat(ScriptedClient(["red"], notices=("The file names no template, so a known one is used.",)), ["/help", "hi"])
+    lines = capsys.readouterr().out.replace("\r", "\n").splitlines()
+    shown = [re.sub(r"\x1b\[[0-9;]*[mK]", "", line) for line in lines]
+    assert [line for line in shown if len(line) > 30] == []
+    assert "The file names no template, so" in shown
+    assert "Reading the prompt: 4 of 8 to" in shown
+    assert "2 of 8 prompt tokens reused" in shown
 
 
 @failure_is_logged

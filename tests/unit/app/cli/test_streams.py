@@ -1,11 +1,12 @@
 """Standard streams that are closed, missing or no streams, and text in other encodings."""
 
 import io
+import os
 import sys
 
 import pytest
 
-from app.cli.streams import decode_text, is_terminal, open_standard_streams, read_standard_input
+from app.cli.streams import decode_text, is_terminal, open_standard_streams, read_standard_input, without_echo
 
 
 @pytest.mark.parametrize("stream", [None, "a string"])
@@ -23,6 +24,28 @@ def test_streams_that_are_there_stay(capsys: pytest.CaptureFixture[str]) -> None
     before = (sys.stdin, sys.stdout, sys.stderr)
     open_standard_streams()
     assert (sys.stdin, sys.stdout, sys.stderr) == before
+
+
+@pytest.mark.skipif(os.name != "posix", reason="terminals are another thing on Windows")
+def test_terminal_shows_nothing_typed_while_a_reply_runs_and_keeps_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    import pty
+
+    ours, theirs = pty.openpty()
+    with os.fdopen(ours, "r+b", buffering=0) as keyboard, os.fdopen(theirs, "r") as terminal:
+        monkeypatch.setattr(sys, "stdin", terminal)
+        with pytest.raises(KeyboardInterrupt), without_echo():
+            keyboard.write(b"early\n")
+            assert terminal.readline() == "early\n"
+            raise KeyboardInterrupt
+        keyboard.write(b"late\n")
+        assert terminal.readline() == "late\n"
+        assert keyboard.read(100) == b"late\r\n"  # what was shown
+
+
+def test_no_terminal_is_no_trouble_without_echo(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "stdin", io.StringIO("text"))
+    with without_echo():
+        assert sys.stdin.read() == "text"
 
 
 def test_closed_stream_is_no_terminal() -> None:

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.cli.terminal_text import is_blank, safe_text
+from app.cli.terminal_text import is_blank, one_line, safe_text, wrapped
 
 
 @pytest.mark.parametrize(
@@ -26,6 +26,29 @@ def test_control_characters_become_pictures(text: str, shown: str) -> None:
 @given(st.text())
 def test_nothing_that_steers_a_terminal_is_left(text: str) -> None:
     assert not any((ord(c) < 32 and c not in "\t\n") or 127 <= ord(c) < 160 for c in safe_text(text))
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("one two three four five six seven", "one two three four five\nsix seven"),
+        ("one\n\ntwo", "one\n\ntwo"),
+        ("/a   first second third fourth", "/a   first second third\n     fourth"),
+        ("a-b " * 7, "a-b a-b a-b a-b a-b a-b\n     a-b"),
+    ],
+    ids=["words", "line breaks", "indented", "hyphens"],
+)
+def test_words_stay_whole_in_a_narrow_terminal(monkeypatch: pytest.MonkeyPatch, text: str, expected: str) -> None:
+    monkeypatch.setenv("COLUMNS", "24")
+    assert wrapped(text, indent="     " if "   " in text or "-" in text else "") == expected
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"), [("123456789", "123456789"), ("1234567890", "123456789"), ("日本日本日本", "日本日本")]
+)
+def test_line_to_be_written_over_is_one_line(monkeypatch: pytest.MonkeyPatch, text: str, expected: str) -> None:
+    monkeypatch.setenv("COLUMNS", "10")
+    assert one_line(text) == expected
 
 
 @pytest.mark.parametrize("text", ["", " ", "\n\n\n", "\u200b", "\u00a0\u2003", "\ufeff", "\u200d\u2060"])
