@@ -39,3 +39,27 @@ class ModelFileUnreadable(AppError):
 
 class StarterMissing(AppError):
     """The starter model is not installed."""
+
+
+class StoreError(AppError):
+    """Chats could not be read or saved."""
+
+
+class StoreDamaged(StoreError):
+    """The file of chats is damaged."""
+
+
+class StoreLocked(StoreError):
+    """Another program holds the chats locked."""
+
+
+class StoreTooNew(StoreError):
+    """A newer version of the program wrote the chats."""
+
+
+class StoreFull(StoreError):
+    """There is no room to save chats."""
+
+
+class StoreReadOnly(StoreError):
+    """The chats cannot be written where they lie."""

@@ -21,6 +21,7 @@ DOCUMENTS = [
     "docs/architecture.md",
     "docs/extending.md",
     "docs/parameters.md",
+    "docs/store.md",
 ]
 FENCE = re.compile(r"^```.*?^```", re.MULTILINE | re.DOTALL)
 TOP_NAMES = ("app", "engine", "models", "tests", "docs", "packaging", "benchmarks", ".ci")

@@ -1,0 +1,35 @@
+"""The chats in SQLite: messages as a tree, drafts, trash, search. Nothing else imports sqlite3; no Qt here."""
+
+from app.store.records import (
+    NO_CHAT,
+    ChatChange,
+    ChatRow,
+    Hit,
+    NewChat,
+    NewNode,
+    Node,
+    NodeState,
+    Partial,
+    ReplyEnd,
+    new_id,
+)
+from app.store.search import find_places
+from app.store.store import ChatStore
+from app.store.tree import Chat
+
+__all__ = [
+    "NO_CHAT",
+    "Chat",
+    "ChatChange",
+    "ChatRow",
+    "ChatStore",
+    "Hit",
+    "NewChat",
+    "NewNode",
+    "Node",
+    "NodeState",
+    "Partial",
+    "ReplyEnd",
+    "find_places",
+    "new_id",
+]
