@@ -18,6 +18,7 @@ from app.desktop.bridge.background import Background
 from app.desktop.bridge.engine_bridge import EngineBridge
 from app.desktop.rendering.blocks import BlockParser
 from app.desktop.rendering.highlighting import CodeLexer, lex
+from app.desktop.session.chat_format_choice import ChatFormatChoice
 from app.desktop.session.conversation import Conversation
 from app.desktop.session.model_session import ChooseModel, ChosenModel, ModelSession, Starter
 from app.desktop.theme.theme import Theme
@@ -88,7 +89,8 @@ def build_window(
     background = Background(bridge)
     model = ModelSession(bridge, background, choose, bridge, known=known)
     sampling = SamplingPanel(theme)
-    conversation = Conversation(bridge, model, lambda: sampling.params)
+    formats = ChatFormatChoice(model, settings.chat_formats, save)
+    conversation = Conversation(bridge, model, lambda: sampling.params, chat_format=lambda: formats.chosen)
     readouts = Readouts(theme)
     picker = ModelPicker(theme, starter, settings.last_model)
     window = MainWindow(
@@ -106,6 +108,7 @@ def build_window(
         readouts=readouts,
         model=model,
         conversation=conversation,
+        formats=formats,
         starter=starter,
         save=save,
         open_link=open_link,

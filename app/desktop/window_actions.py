@@ -8,6 +8,7 @@ from PySide6.QtWidgets import QMenu
 
 from app.desktop.rendering.links import is_allowed
 from app.desktop.rendering.plain import shortened
+from app.desktop.session.chat_format_choice import ChatFormatChoice
 from app.desktop.session.conversation import Conversation
 from app.desktop.session.model_session import ModelSession, ModelState, Starter
 from app.desktop.session.turns import ReplyState, ReplyTurn, Turn, UserTurn
@@ -22,6 +23,8 @@ from app.settings import Theme as ThemeMode
 from engine import ErrorInfo, FinishReason, ModelDescription
 
 _MODE_LABELS = ((ThemeMode.SYSTEM, "As the system"), (ThemeMode.LIGHT, "Light"), (ThemeMode.DARK, "Dark"))
+
+_FORMAT_LABELS = {"file": "As in the file", "completion": "None: plain text goes on"}
 
 
 class WindowActions(QObject):
@@ -41,6 +44,7 @@ class WindowActions(QObject):
         readouts: Readouts,
         model: ModelSession,
         conversation: Conversation,
+        formats: ChatFormatChoice,
         starter: Callable[[], Starter],
         save: Callable[[str, object], None],
         open_link: Callable[[str], object] | None = None,
@@ -52,6 +56,7 @@ class WindowActions(QObject):
         self._readouts = readouts
         self._model = model
         self._conversation = conversation
+        self._formats = formats
         self._starter = starter
         self._save = save
         self._open_link = open_link or (lambda target: QDesktopServices.openUrl(QUrl(target)))
@@ -84,11 +89,24 @@ class WindowActions(QObject):
             action.setChecked(mode is self._theme.mode)
             action.triggered.connect(lambda _=False, mode=mode: self.set_theme_mode(mode))
             group.addAction(action)
+        self._add_formats(menu)
         menu.addSeparator()
         for shortcut in self.shortcuts:
             if shortcut.call is not None and shortcut.label in _IN_MENU:
                 menu.addAction(f"{shortcut.label}\t{shortcut.shown}", shortcut.call)
         return menu
+
+    def _add_formats(self, menu: QMenu) -> None:
+        formats = menu.addMenu("Chat format")
+        formats.setEnabled(bool(self._formats.usable))
+        group = QActionGroup(formats)
+        in_use = self._formats.chosen or self._formats.default
+        for name in self._formats.usable:
+            action = formats.addAction(_FORMAT_LABELS.get(name, name))
+            action.setCheckable(True)
+            action.setChecked(name == in_use)
+            action.triggered.connect(lambda _=False, name=name: self._formats.choose(name))
+            group.addAction(action)
 
     def set_theme_mode(self, mode: ThemeMode) -> None:
         """Switch the look and keep it."""

@@ -34,6 +34,7 @@ class Conversation(QObject):
 
     Args:
         sampling: gives the settings for the next reply.
+        chat_format: gives the format that the user chose for the model, None for its own.
         clock: monotonic seconds.
 
     Signals:
@@ -76,12 +77,14 @@ class Conversation(QObject):
         model: ModelSession,
         sampling: Callable[[], SamplingParams],
         *,
+        chat_format: Callable[[], str | None] = lambda: None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         super().__init__(bridge)
         self._bridge = bridge
         self._model = model
         self._sampling = sampling
+        self._chat_format = chat_format
         self._clock = clock
         self._turns: list[Turn] = []
         self._chat_id = uuid.uuid4().hex
@@ -197,7 +200,9 @@ class Conversation(QObject):
             self._sampling(),
             chat_id=self._chat_id,
             options=PromptOptions(
-                mode=PromptMode.CONTINUE if reply.is_continuation else PromptMode.CHAT, overflow=Overflow.DROP_OLDEST
+                mode=PromptMode.CONTINUE if reply.is_continuation else PromptMode.CHAT,
+                overflow=Overflow.DROP_OLDEST,
+                chat_format=self._chat_format(),
             ),
         )
         self.reply_changed.emit(reply)

@@ -1,7 +1,7 @@
 """The deterministic engine as these tests drive it: prompts, runs to the end, and what a lone engine would say."""
 
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from engine.backend_fake import FakeBackend, FakeLoader, FakeVocabulary
@@ -66,6 +66,15 @@ def run(engine: Engine) -> list[Event]:
             return events
         events += engine.step()
     raise AssertionError(f"the engine still has work after {MAX_STEPS} steps")
+
+
+def step_until(engine: Engine, events: list[Event], is_reached: Callable[[], bool]) -> None:
+    """Step until something holds; the events are added to `events`."""
+    for _ in range(MAX_STEPS):
+        events += engine.step()
+        if is_reached():
+            return
+    raise AssertionError("it was never reached")
 
 
 def ask(engine: Engine, *prompts: Prompt) -> dict[str, Finished]:

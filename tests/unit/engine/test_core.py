@@ -14,7 +14,7 @@ from engine.backend import BatchPart, DecodeStatus
 from engine.backend_fake import FakeBackend, FakeSampler
 from engine.core import Engine
 from engine.errors import DecodeFailed, EngineUnavailable
-from engine.messages import Delta, Event, Failed, Finished, FinishReason, PrefillProgress
+from engine.messages import Delta, Failed, Finished, FinishReason, PrefillProgress
 from engine.metrics import CacheMissCause, CacheSource
 from engine.params import SamplingParams
 from engine.sequence import Prompt
@@ -30,6 +30,7 @@ from tests.unit.engine.fake_engine import (
     reply,
     run,
     states,
+    step_until,
     tokens_of,
 )
 from tests.unit.engine.schedules import ACTIONS, MEMORIES, SHAPES, check_schedule
@@ -70,14 +71,6 @@ class SteppedBackend:
 def stepped_engine(settings_text: str = "", **params: int) -> tuple[Engine, SteppedBackend]:
     backend = SteppedBackend(make_backend(settings_text, **params))
     return Engine(backend), backend
-
-
-def step_until(engine: Engine, events: list[Event], is_reached) -> None:
-    for _ in range(5000):
-        events += engine.step()
-        if is_reached():
-            return
-    raise AssertionError("it was never reached")
 
 
 # --- texts do not depend on company ---

@@ -24,17 +24,9 @@ from tests.unit.engine.fake_engine import (
     make_prompt,
     reply,
     run,
+    step_until,
     tokens_of,
 )
-
-
-def step_until(engine: Engine, events: list[Event], is_reached) -> None:
-    for _ in range(5000):
-        events += engine.step()
-        if is_reached():
-            return
-    raise AssertionError("it was never reached")
-
 
 # --- memories that go back by checkpoints ---
 
