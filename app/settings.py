@@ -9,6 +9,7 @@ import datetime
 import enum
 import functools
 import logging
+import math
 import os
 import tempfile
 import tomllib
@@ -36,12 +37,33 @@ class Theme(enum.Enum):
     DARK = "dark"
 
 
+class FollowMode(enum.Enum):
+    """What the conversation does while a reply is written."""
+
+    END = "end"  # stays with the newest text
+    START = "start"  # goes on until the beginning of the reply is at the top
+    OFF = "off"
+
+
+class SendKey(enum.Enum):
+    """What sends a message."""
+
+    ENTER = "enter"
+    MOD_ENTER = "mod-enter"  # Ctrl+Enter, or Cmd+Enter on macOS
+
+
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class SettingInfo:
     """What a person is shown about one setting, and what it may hold.
 
     Attributes:
         type: type of the value; an enum is stored by its value.
+        choices: what the values of an enum are called, in the order of its members.
+        minimum, maximum, step: of a number.
+        unit: follows a number.
+        section: heading of the settings page it stands under; "" for one that the page does not show, because the
+            window sets it where it is used.
+        is_nested: whether the values of a table may be tables, lists, numbers and truth values too, not texts alone.
         default: None means that the setting may be absent.
         name: filled in from the field.
     """
@@ -49,6 +71,13 @@ class SettingInfo:
     type: type[Any]
     label: str
     help: str
+    choices: tuple[str, ...] = ()
+    minimum: float | None = None
+    maximum: float | None = None
+    step: float = 1
+    unit: str = ""
+    section: str = ""
+    is_nested: bool = False
     name: str = ""
     default: Any = None
 
@@ -60,10 +89,14 @@ class SettingInfo:
         """
         if issubclass(self.type, enum.Enum):
             return self.type(value)
-        if self.type is dict and not all(isinstance(item, str) for item in getattr(value, "values", list)()):
-            raise ValueError(f"{self.name} holds something that is no text")
+        if self.type is float and isinstance(value, int):
+            value = value if isinstance(value, bool) else float(value)
         if not isinstance(value, self.type) or (isinstance(value, bool) and self.type is not bool):
             raise ValueError(f"{self.name} is no {self.type.__name__}")
+        if self.type is dict and not self.is_nested and not all(isinstance(item, str) for item in value.values()):
+            raise ValueError(f"{self.name} holds something that is no text")
+        if self.minimum is not None and not self.minimum <= value <= (self.maximum or math.inf):
+            raise ValueError(f"{self.name} is outside {self.minimum} to {self.maximum}")
         return value
 
 
@@ -81,8 +114,75 @@ class Settings:
     ] = None
     theme: Annotated[
         Theme,
-        SettingInfo(type=Theme, label="Theme", help="Light, dark, or as the rest of the desktop is."),
+        SettingInfo(
+            type=Theme,
+            label="Theme",
+            help="Light, dark, or as the rest of the desktop is.",
+            choices=("As the system", "Light", "Dark"),
+            section="Appearance",
+        ),
     ] = Theme.SYSTEM
+    zoom: Annotated[
+        float,
+        SettingInfo(
+            type=float,
+            label="Size",
+            help="Size of everything in the window.",
+            minimum=0.8,
+            maximum=2.0,
+            step=0.1,
+            unit="×",
+            section="Appearance",
+        ),
+    ] = 1.0
+    send_key: Annotated[
+        SendKey,
+        SettingInfo(
+            type=SendKey,
+            label="Send with",
+            help="The key that sends a message; the other one begins a new line.",
+            choices=("Enter", "Ctrl+Enter"),
+            section="Conversation",
+        ),
+    ] = SendKey.ENTER
+    follow: Annotated[
+        FollowMode,
+        SettingInfo(
+            type=FollowMode,
+            label="While a reply is written",
+            help="What the conversation does when you are at its end. Scrolling up always lets go.",
+            choices=("Stay with the newest text", "Keep the beginning of the reply in view", "Do not move"),
+            section="Conversation",
+        ),
+    ] = FollowMode.END
+    retention_days: Annotated[
+        int,
+        SettingInfo(
+            type=int,
+            label="Keep deleted chats for",
+            help="After that, what is in the trash is removed for good. Takes effect at the next start.",
+            minimum=1,
+            maximum=3650,
+            unit="days",
+            section="Chats",
+        ),
+    ] = 30
+    sampling: Annotated[
+        Mapping[str, Any],
+        SettingInfo(type=dict, label="Sampling", help="Sampling settings of all chats, by name.", is_nested=True),
+    ] = dataclasses.field(default_factory=dict)
+    model_sampling: Annotated[
+        Mapping[str, Any],
+        SettingInfo(type=dict, label="Sampling by model", help="Sampling settings of a model.", is_nested=True),
+    ] = dataclasses.field(default_factory=dict)
+    load_params: Annotated[
+        Mapping[str, Any],
+        SettingInfo(type=dict, label="Loading by model", help="How a model is loaded, by model.", is_nested=True),
+    ] = dataclasses.field(default_factory=dict)
+    window: Annotated[
+        Mapping[str, Any],
+        SettingInfo(type=dict, label="Window", help="Where the window was, and what it showed.", is_nested=True),
+    ] = dataclasses.field(default_factory=dict)
     chat_formats: Annotated[
         Mapping[str, str],
         SettingInfo(type=dict, label="Chat formats", help="The chat format chosen for a model, by model."),

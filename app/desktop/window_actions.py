@@ -11,7 +11,7 @@ from app.desktop.rendering.plain import shortened
 from app.desktop.session.chat_format_choice import ChatFormatChoice
 from app.desktop.session.conversation import Conversation
 from app.desktop.session.model_session import ModelSession, ModelState, Starter
-from app.desktop.session.turns import ReplyState, ReplyTurn, Turn, UserTurn
+from app.desktop.session.turns import ReplyState, ReplyTurn, Turn, TurnAction, UserTurn
 from app.desktop.theme.theme import Theme
 from app.desktop.widgets.main_window import MainWindow
 from app.desktop.widgets.model_picker import ModelPicker
@@ -146,27 +146,19 @@ class WindowActions(QObject):
 
     def toggle_thinking(self) -> None:
         """Show or hide what the model thought before its last reply."""
-        reply = self._conversation.last_reply
-        row = self._window.chat_view.reply_row(reply.turn_id) if reply else None
-        if row is not None and row.fold.isVisible():
-            row.fold.head.toggle()
+        if reply := self._conversation.last_reply:
+            self._window.chat_view.toggle_thinking(reply.turn_id)
 
     def copy_last_reply(self) -> None:
         """Put the last reply on the clipboard."""
         reply = self._conversation.last_reply
-        row = self._window.chat_view.reply_row(reply.turn_id) if reply else None
-        if row is not None:
-            row.copy()
+        if reply is not None and self._window.chat_view.copy_turn(reply.turn_id):
             self._window.announce("Reply copied")
 
     def copy_last_code(self) -> None:
         """Put the last code block on the clipboard."""
-        for turn in reversed(self._conversation.turns):
-            row = self._window.chat_view.reply_row(turn.turn_id)
-            if row is not None and row.body.code_blocks:
-                row.body.code_blocks[-1].copy()
-                self._window.announce("Code copied")
-                return
+        if self._window.chat_view.copy_last_code():
+            self._window.announce("Code copied")
 
     def _follow(self, target: str) -> None:
         self._open_link(target)
@@ -231,8 +223,7 @@ class WindowActions(QObject):
         window.model_dropped.connect(self.choose_model)
         window.top_bar.new_chat_requested.connect(self.new_chat)
         window.top_bar.menu_requested.connect(self._open_menu)
-        view.retry_requested.connect(self._conversation.retry)
-        view.continue_requested.connect(self.continue_reply)
+        view.action_requested.connect(self._on_action)
         view.load_requested.connect(self._model.load_again)
         view.link_activated.connect(self.ask_about_link)
         empty.open_requested.connect(self._picker.open_file)
@@ -293,34 +284,30 @@ class WindowActions(QObject):
         first = next((turn.text for turn in self._conversation.turns if isinstance(turn, UserTurn)), "")
         self._window.top_bar.set_title(shortened(first.strip(), 200).split("\n", 1)[0])
 
+    def _on_action(self, action: TurnAction, turn_id: str) -> None:
+        if action is TurnAction.RETRY:
+            self._conversation.retry()
+        elif action is TurnAction.CONTINUE:
+            self.continue_reply()
+
     def _on_reply_grew(self, reply: ReplyTurn, text: str) -> None:
-        row = self._window.chat_view.reply_row(reply.turn_id)
-        if row is not None:
-            row.append(text)
+        self._window.chat_view.append_text(reply.turn_id, text)
 
     def _on_thinking_grew(self, reply: ReplyTurn, text: str) -> None:
-        row = self._window.chat_view.reply_row(reply.turn_id)
-        if row is not None:
-            row.append_thinking(text)
+        self._window.chat_view.append_thinking(reply.turn_id, text)
 
     def _on_answer_taken_back(self, reply: ReplyTurn) -> None:
-        row = self._window.chat_view.reply_row(reply.turn_id)
-        if row is not None:
-            row.take_back()
+        self._window.chat_view.take_back(reply.turn_id)
 
     def _on_turns_dropped(self, reply: ReplyTurn) -> None:
         if reply.dropped is not None:
             self._window.announce(dropped_text(reply.dropped))
 
     def _on_reply_restarted(self, reply: ReplyTurn) -> None:
-        row = self._window.chat_view.reply_row(reply.turn_id)
-        if row is not None:
-            row.restart()
+        self._window.chat_view.restart(reply.turn_id)
 
     def _on_reply_changed(self, reply: ReplyTurn) -> None:
-        row = self._window.chat_view.reply_row(reply.turn_id)
-        if row is not None:
-            row.refresh()
+        self._window.chat_view.refresh(reply.turn_id)
         if reply.state is ReplyState.FAILED and reply.error is not None:
             self._readouts.end()
             self._window.announce(reply.error.message)

@@ -3,7 +3,8 @@
 import dataclasses
 import enum
 import uuid
-from typing import NamedTuple
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
 
 from engine import ErrorInfo, FinishReason, PrefillProgress, RequestMetrics, RequestState, TurnsDropped
 
@@ -20,16 +21,48 @@ class ReplyState(enum.Enum):
     FAILED = "failed"
 
 
+class TurnAction(enum.Enum):
+    """What a person can do with one message."""
+
+    RETRY = "retry"
+    CONTINUE = "continue"
+    EDIT = "edit"
+    BRANCH = "branch"
+    DELETE = "delete"
+    PREVIOUS_VARIANT = "previous_variant"
+    NEXT_VARIANT = "next_variant"
+    DETAILS = "details"
+
+
 def _new_id() -> str:
     return uuid.uuid4().hex
 
 
+@dataclasses.dataclass(eq=False, kw_only=True)
+class _Placed:
+    """What every message has by its place in the tree.
+
+    Attributes:
+        parent_id: the message before it, on every branch that goes through it.
+        source_id: the message it was made from, by editing, asking again or going on.
+        created_at: seconds since 1970; None until it is known.
+        variant, num_variants: its number among the messages beside it, from 0, and how many those are.
+    """
+
+    turn_id: str = dataclasses.field(default_factory=_new_id)
+    parent_id: str | None = None
+    source_id: str | None = None
+    created_at: float | None = None
+    is_deleted: bool = False
+    variant: int = 0
+    num_variants: int = 1
+
+
 @dataclasses.dataclass(eq=False)
-class UserTurn:
+class UserTurn(_Placed):
     """What the user said, exactly as typed."""
 
     text: str
-    turn_id: str = dataclasses.field(default_factory=_new_id)
 
 
 class Begun(NamedTuple):
@@ -41,7 +74,7 @@ class Begun(NamedTuple):
 
 
 @dataclasses.dataclass(eq=False)
-class ReplyTurn:
+class ReplyTurn(_Placed):
     """What the model answered, or is answering.
 
     Attributes:
@@ -55,10 +88,13 @@ class ReplyTurn:
         error: set when it failed; the text that had arrived stays.
         is_repeat: it is asked for once more; the earlier text stays until the first new piece.
         is_continuation: it is asked to go on after what it has said.
+        is_edited: the user wrote it, or changed what the model had written.
+        token_ids: what the model sampled; empty for an edited one.
+        settings: what it was asked for with, by name: `sampling`, `system_prompt`, `chat_format`.
+        model_fingerprint, template_hash: of the file and of its chat template.
     """
 
     model_name: str
-    turn_id: str = dataclasses.field(default_factory=_new_id)
     state: ReplyState = ReplyState.REQUESTED
     text: str = ""
     thinking: str = ""
@@ -72,6 +108,11 @@ class ReplyTurn:
     error: ErrorInfo | None = None
     is_repeat: bool = False
     is_continuation: bool = False
+    is_edited: bool = False
+    token_ids: Sequence[int] = ()
+    settings: Mapping[str, Any] = dataclasses.field(default_factory=dict)
+    model_fingerprint: str = ""
+    template_hash: str = ""
 
     @property
     def is_open(self) -> bool:

@@ -9,7 +9,7 @@ from PySide6.QtWidgets import QAbstractSlider, QFrame, QLabel, QPushButton, QScr
 from app.desktop.rendering.blocks import BlockParser
 from app.desktop.rendering.highlighting import CodeLexer
 from app.desktop.rendering.plain import shortened
-from app.desktop.session.turns import ReplyTurn, Turn, UserTurn
+from app.desktop.session.turns import ReplyTurn, Turn, TurnAction, UserTurn
 from app.desktop.theme.theme import Theme
 from app.desktop.widgets.empty_state import EmptyState
 from app.desktop.widgets.message_rows import MessageRow, ReplyRow, UserRow
@@ -26,12 +26,14 @@ class ChatView(QScrollArea):
         parser: gives the parser of replies, when the first one comes.
 
     Signals:
-        retry_requested, continue_requested, load_requested: from the row of the last reply.
+        action_requested: TurnAction, turn id.
+        edit_submitted: turn id, the new text; the text before is kept as another variant.
+        load_requested: the model is to be loaded again.
         link_activated: a target of a reply, allowed but not yet agreed to.
     """
 
-    retry_requested = Signal()
-    continue_requested = Signal()
+    action_requested = Signal(object, str)
+    edit_submitted = Signal(str, str)
     load_requested = Signal()
     link_activated = Signal(str)
 
@@ -96,6 +98,52 @@ class ChatView(QScrollArea):
         """Return the row of a reply."""
         row = self._row_of.get(turn_id)
         return row if isinstance(row, ReplyRow) else None
+
+    def append_text(self, turn_id: str, text: str) -> None:
+        """Show a piece of a reply's answer, which the turn has already."""
+        if row := self.reply_row(turn_id):
+            row.append(text)
+
+    def append_thinking(self, turn_id: str, text: str) -> None:
+        """Show a piece of a reply's thinking, which the turn has already."""
+        if row := self.reply_row(turn_id):
+            row.append_thinking(text)
+
+    def take_back(self, turn_id: str) -> None:
+        """Show the answer so far as thinking, which it turned out to be."""
+        if row := self.reply_row(turn_id):
+            row.take_back()
+
+    def restart(self, turn_id: str) -> None:
+        """Remove the earlier text of a reply: the new one begins."""
+        if row := self.reply_row(turn_id):
+            row.restart()
+
+    def refresh(self, turn_id: str) -> None:
+        """Show the present state of a turn."""
+        if row := self.reply_row(turn_id):
+            row.refresh()
+
+    def toggle_thinking(self, turn_id: str) -> None:
+        """Show or hide what the model thought before a reply."""
+        row = self.reply_row(turn_id)
+        if row is not None and row.fold.isVisible():
+            row.fold.head.toggle()
+
+    def copy_turn(self, turn_id: str) -> bool:
+        """Put a reply on the clipboard, as it was written; False where there is none."""
+        row = self.reply_row(turn_id)
+        if row is not None:
+            row.copy()
+        return row is not None
+
+    def copy_last_code(self) -> bool:
+        """Put the last code block on the clipboard; False where there is none."""
+        for row in reversed(self._rows):
+            if isinstance(row, ReplyRow) and row.body.code_blocks:
+                row.body.code_blocks[-1].copy()
+                return True
+        return False
 
     def set_turns(self, turns: Sequence[Turn]) -> None:
         """Show other turns."""
@@ -198,8 +246,8 @@ class ChatView(QScrollArea):
     def _new_reply_row(self, turn: ReplyTurn) -> ReplyRow:
         row = ReplyRow(self._theme, turn, self._parser, self._lexer, self._column)
         row.set_can_load(self._can_load)
-        row.retry_requested.connect(self.retry_requested)
-        row.continue_requested.connect(self.continue_requested)
+        row.retry_requested.connect(lambda: self.action_requested.emit(TurnAction.RETRY, turn.turn_id))
+        row.continue_requested.connect(lambda: self.action_requested.emit(TurnAction.CONTINUE, turn.turn_id))
         row.load_requested.connect(self.load_requested)
         row.link_activated.connect(self.link_activated)
         row.link_hovered.connect(self._on_link_hovered)

@@ -111,26 +111,30 @@ def test_damaged_file_is_set_aside_and_told_once(store: SettingsStore, path: Pat
         "last_model = 1",
         "chat_formats = 3",
         "chat_formats = { a = 1 }",
+        "window = 3",
+        "zoom = 9",
+        "zoom = true",
+        "retention_days = 0",
     ],
 )
 def test_wrong_value_costs_only_itself(store: SettingsStore, path: Path, line: str) -> None:
     good = 'last_model = "starter"' if line.startswith("theme") else 'theme = "dark"'
-    path.write_text(f"schema_version = 1\n{good}\n{line}\n[window]\nwidth = 3\n", "utf-8")
+    path.write_text(f"schema_version = 1\n{good}\n{line}\n[later]\nwidth = 3\n", "utf-8")
     settings, notice = store.load()
     assert notice is not None
     assert (settings.last_model, settings.theme) in {("starter", Theme.SYSTEM), (None, Theme.DARK)}
     assert len(kept_aside(path)) == 1
     assert store.load() == (settings, None)
-    assert settings.unknown == {"window": {"width": 3}}
+    assert settings.unknown == {"later": {"width": 3}}
 
 
 def test_unknown_keys_are_kept(store: SettingsStore, path: Path) -> None:
-    path.write_text('window = 3\ntheme = "dark"\n[later]\nx = [1, 2]\n', "utf-8")
+    path.write_text('tint = 3\ntheme = "dark"\n[later]\nx = [1, 2]\n', "utf-8")
     settings, notice = store.load()
     assert notice is None
     store.save(dataclasses.replace(settings, last_model="starter"))
     table = tomllib.loads(path.read_text("utf-8"))
-    assert (table["window"], table["later"], table["theme"]) == (3, {"x": [1, 2]}, "dark")
+    assert (table["tint"], table["later"], table["theme"]) == (3, {"x": [1, 2]}, "dark")
 
 
 @damaged_is_logged
