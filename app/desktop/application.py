@@ -16,11 +16,16 @@ from PySide6.QtWidgets import QApplication
 
 from app.desktop.bridge.background import Background
 from app.desktop.bridge.engine_bridge import EngineBridge
+from app.desktop.chat_keeping import ChatKeeping
+from app.desktop.chat_presenter import ChatPresenter
 from app.desktop.rendering.blocks import BlockParser
 from app.desktop.rendering.highlighting import CodeLexer, lex
 from app.desktop.session.chat_format_choice import ChatFormatChoice
+from app.desktop.session.chat_recorder import ChatRecorder
+from app.desktop.session.chats import Chats
 from app.desktop.session.conversation import Conversation
 from app.desktop.session.model_session import ChooseModel, ChosenModel, ModelSession, Starter
+from app.desktop.session.surroundings import Surroundings
 from app.desktop.theme.theme import Theme
 from app.desktop.widgets.chat_view import ChatView
 from app.desktop.widgets.composer import Composer
@@ -50,18 +55,27 @@ class WindowParts:
     background: Background
     bridge: EngineBridge
     model: ModelSession
-    conversation: Conversation
+    chats: Chats
+    keeping: ChatKeeping
     picker: ModelPicker
     readouts: Readouts
     sampling: SamplingPanel
     window: MainWindow
+    presenter: ChatPresenter
     actions: WindowActions
+
+    @property
+    def conversation(self) -> Conversation:
+        """The chat that is shown."""
+        return self.chats.current
 
     def close(self, timeout_s: float = _CLOSE_TIMEOUT_S) -> None:
         """Take the window off the screen, then end what runs behind it."""
         self.window.hide()
+        self.chats.let_all_go()
         self.background.close()
         self.bridge.close(timeout_s)
+        self.keeping.close()
 
 
 def build_window(
@@ -90,7 +104,14 @@ def build_window(
     model = ModelSession(bridge, background, choose, bridge, known=known)
     sampling = SamplingPanel(theme)
     formats = ChatFormatChoice(model, settings.chat_formats, save)
-    conversation = Conversation(bridge, model, lambda: sampling.params, chat_format=lambda: formats.chosen)
+    around = Surroundings(
+        bridge=bridge,
+        model=model,
+        recorder=ChatRecorder(bridge),
+        sampling=lambda _: sampling.params,
+        chat_format=lambda: formats.chosen,
+    )
+    chats = Chats(around, background)
     readouts = Readouts(theme)
     picker = ModelPicker(theme, starter, settings.last_model)
     window = MainWindow(
@@ -101,28 +122,33 @@ def build_window(
         composer=Composer(theme, picker),
         inspector=Inspector(theme, readouts, sampling),
     )
+    presenter = ChatPresenter(window, chats, readouts, lambda notice: actions.show_notice(notice))
     actions = WindowActions(
         theme,
         window,
         picker=picker,
         readouts=readouts,
         model=model,
-        conversation=conversation,
+        chats=chats,
+        presenter=presenter,
         formats=formats,
         starter=starter,
         save=save,
         open_link=open_link,
     )
+    keeping = ChatKeeping(chats, background, actions.show_notice, window.notices.dismiss)
     return WindowParts(
         theme=theme,
         background=background,
         bridge=bridge,
         model=model,
-        conversation=conversation,
+        chats=chats,
+        keeping=keeping,
         picker=picker,
         readouts=readouts,
         sampling=sampling,
         window=window,
+        presenter=presenter,
         actions=actions,
     )
 
@@ -152,7 +178,7 @@ def run_window(paths: Paths, *, model: str | None, fake_engine: bool) -> int:
     )
     saver.background = parts.background
     sys.excepthook = _FaultReporter(parts.actions).report
-    parts.window.first_painted.connect(lambda: _after_first_paint(parts, model, notice))
+    parts.window.first_painted.connect(lambda: _after_first_paint(parts, paths, settings, model, notice))
     parts.window.show()
     parts.window.composer.text_edit.setFocus()
     try:
@@ -162,7 +188,10 @@ def run_window(paths: Paths, *, model: str | None, fake_engine: bool) -> int:
         sys.excepthook = sys.__excepthook__
 
 
-def _after_first_paint(parts: WindowParts, model: str | None, notice: str | None) -> None:
+def _after_first_paint(
+    parts: WindowParts, paths: Paths, settings: Settings, model: str | None, notice: str | None
+) -> None:
+    parts.keeping.open(paths.database_file, retention_days=settings.retention_days)
     parts.actions.choose_model(model)
     if notice is not None:
         parts.actions.show_notice(Notice(key="settings", text=notice))

@@ -59,6 +59,19 @@ class ScriptedClient:
         return sum(isinstance(command, kind) for command in self.sent)
 
 
+def finished(request_id: str, text: str, reason: FinishReason = FinishReason.STOP, **changes: object) -> Finished:
+    """Return the end of a reply; `changes` are of its measures, but for those that Finished itself has."""
+    others = {name: changes.pop(name) for name in ("thinking", "stop_string", "token_ids") if name in changes}
+    values: dict[str, object] = {"token_ids": ()}
+    return Finished(
+        request_id=request_id,
+        text=text,
+        finish_reason=reason,
+        metrics=metrics(**changes),
+        **(values | others),  # type: ignore[arg-type]
+    )
+
+
 @dataclasses.dataclass
 class Choice:
     """What the choice of models found."""
@@ -163,19 +176,7 @@ class Desk:
 
     def finish(self, request_id: str, text: str, reason: FinishReason = FinishReason.STOP, **changes: object) -> None:
         """Let the reply end; `changes` are of its measures, but for `stop_string` and `thinking`."""
-        thinking = str(changes.pop("thinking", ""))
-        stop_string = changes.pop("stop_string", None)
-        self.client.emit(
-            Finished(
-                request_id=request_id,
-                text=text,
-                token_ids=(),
-                finish_reason=reason,
-                metrics=metrics(**changes),
-                stop_string=stop_string,  # type: ignore[arg-type]
-                thinking=thinking,
-            )
-        )
+        self.client.emit(finished(request_id, text, reason, **changes))
         self.qtbot.waitUntil(lambda: not self.parts.conversation.is_busy)
 
     def reply(self, question: str, answer: str) -> None:

@@ -176,9 +176,9 @@ def test_copy_gives_the_exact_code(desk: Any) -> None:
 def test_copy_gives_the_exact_reply(desk: Any) -> None:
     text = "**bold** \\(x\\)\n\n```\ncode\n```\n"
     desk.reply("go", text)
-    desk.parts.actions.copy_last_reply()
+    desk.parts.presenter.copy_last_reply()
     assert QGuiApplication.clipboard().text() == text
-    desk.parts.actions.copy_last_code()
+    desk.parts.presenter.copy_last_code()
     assert QGuiApplication.clipboard().text() == "code"
     row = desk.view.rows[-1]
     row._copied_timer.stop()
@@ -242,15 +242,6 @@ def test_one_update_stays_cheap_at_eight_thousand_tokens(desk: Any) -> None:
         frames.append(time.thread_time() - begin)
     assert statistics.median(updates) < 0.005
     assert statistics.median(frames) < 0.015
-
-
-def test_only_the_last_reply_can_be_asked_for_again(desk: Any) -> None:
-    for number in range(3):
-        desk.reply(f"question {number}", "answer")
-    assert [row._retry.isVisible() for row in desk.view.rows if isinstance(row, ReplyRow)] == [False, False, True]
-    desk.parts.conversation.start_new()
-    desk.parts.conversation.bring_back()
-    assert [row._retry.isVisible() for row in desk.view.rows if isinstance(row, ReplyRow)] == [False, False, True]
 
 
 def test_conversation_can_be_restyled_and_zoomed(desk: Any, theme: Any) -> None:

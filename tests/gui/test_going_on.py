@@ -65,8 +65,9 @@ def test_turns_that_were_left_out_are_told_at_the_reply(
     assert row.dropped_text == words
     assert row._dropped.geometry().bottom() < row.body.y()
     assert desk.view.rows[1].dropped_text == ""  # type: ignore[attr-defined]
+    chat_id = desk.parts.conversation.chat.id
     desk.parts.actions.new_chat()
-    desk.parts.actions._bring_back()
+    desk.parts.chats.open(chat_id)
     assert row_of(desk).dropped_text == words
 
 
@@ -85,9 +86,10 @@ def test_line_goes_when_the_reply_is_asked_for_again_and_all_fits(desk: Desk) ->
     desk.finish(request_id, "text")
     desk.parts.conversation.retry()
     again = desk.client.last(Generate).request_id
-    assert row_of(desk).dropped_text
     desk.delta(again, "new")
     assert row_of(desk).dropped_text == ""
+    desk.parts.presenter.step_variant(-1)
+    assert row_of(desk).dropped_text
 
 
 def test_message_that_is_too_long_alone_comes_back_beside_older_turns(desk: Desk) -> None:
@@ -116,7 +118,7 @@ def test_stopped_reply_without_a_word_cannot_go_on(desk: Desk) -> None:
     assert not row_of(desk).continue_button.isVisible()
 
 
-def test_continued_reply_grows_in_place(desk: Desk) -> None:
+def test_continued_reply_grows_beside_the_shorter_one(desk: Desk) -> None:
     desk.reply("before", "earlier")
     half_reply(desk)
     row = row_of(desk)
@@ -130,6 +132,7 @@ def test_continued_reply_grows_in_place(desk: Desk) -> None:
         (Role.USER, "count"),
         (Role.ASSISTANT, "One **two"),
     ]
+    row = row_of(desk)
     assert not row.continue_button.isVisible()
     assert answer_of(desk) == '<p dir="ltr">One **two</p>'
     desk.delta(request_id, " three")
@@ -145,6 +148,9 @@ def test_continued_reply_grows_in_place(desk: Desk) -> None:
     assert not row.continue_button.isVisible()
     desk.say("next")
     assert desk.client.last(Generate).messages[3].content == "One **two three** four.\n\n- five"
+    desk.finish(desk.client.last(Generate).request_id, "")
+    desk.parts.conversation.show_variant(desk.parts.conversation.turns[3].turn_id, -1)
+    assert answer_of(desk) == '<p dir="ltr">One **two</p>'
 
 
 def test_code_that_was_cut_off_goes_on_in_its_block(desk: Desk) -> None:
@@ -164,6 +170,8 @@ def test_thinking_that_was_cut_off_goes_on_and_its_time_adds_up(desk: Desk) -> N
     request_id = desk.press(row.continue_button)
     sent = desk.client.last(Generate).messages[-1]
     assert (sent.content, sent.thinking) == ("", "one, ")
+    row = row_of(desk)
+    row.fold.set_open(True)
     desk.think(request_id, "two")
     assert row.fold.text_widgets[0].document().toPlainText() == "one, two"
     desk.delta(request_id, "Two.")
@@ -191,10 +199,12 @@ def test_failed_continuation_keeps_the_text_and_can_be_tried_again(desk: Desk, e
     half_reply(desk)
     row = row_of(desk)
     desk.fail(desk.press(row.continue_button), error)
-    assert row.error.message == error.message
+    assert desk.window.notices.notices[-1].text == error.message
     assert answer_of(desk) == '<p dir="ltr">One **two</p>'
     assert desk.composer.text == ""
-    request_id = desk.press(row.error.retry_button)
+    retry = desk.window.notices.button("attempt", "Retry")
+    assert retry is not None
+    request_id = desk.press(retry)
     asked = desk.client.last(Generate)
     assert asked.options.mode is PromptMode.CONTINUE
     assert asked.messages[-1].content == "One **two"
@@ -250,7 +260,7 @@ def test_only_the_last_reply_can_go_on_and_none_while_one_is_written(desk: Desk)
     desk.delta(request_id, "half")
     assert not row_of(desk).continue_button.isVisible()
     before = desk.client.count(Generate)
-    desk.parts.actions.continue_reply()
+    desk.parts.presenter.continue_reply()
     assert desk.client.count(Generate) == before
     desk.finish(request_id, "half", FinishReason.ABORT)
     assert not first.continue_button.isVisible()

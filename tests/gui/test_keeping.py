@@ -24,15 +24,19 @@ def _questions(desk: Desk) -> list[str]:
     return [turn.text for turn in desk.parts.conversation.turns][::2]
 
 
-def test_both_chats_can_be_reached_when_the_earlier_one_is_brought_back(desk: Desk) -> None:
-    conversation, actions = desk.parts.conversation, desk.parts.actions
+def test_both_chats_can_be_reached_when_nothing_is_kept(desk: Desk) -> None:
+    chats = desk.parts.chats
     desk.reply("first", "one")
-    actions.new_chat()
+    first = chats.current.chat.id
+    desk.parts.actions.new_chat()
     desk.reply("second", "two")
-    actions._bring_back()
+    second = chats.current.chat.id
+    with desk.qtbot.waitSignal(chats.rows_changed) as listed:
+        chats.rename(first, "Renamed")
+    assert {row.title for row in listed.args[0]} == {"Renamed", "second"}
+    chats.open(first)
     assert _questions(desk) == ["first"]
-    assert conversation.has_set_aside
-    actions._bring_back()
+    chats.open(second)
     assert _questions(desk) == ["second"]
 
 

@@ -162,7 +162,7 @@ def test_pieces_of_a_long_text_are_bounded_and_lose_nothing() -> None:
 
 def test_copy_gives_the_answer_alone(desk: Desk) -> None:
     think_and_answer(desk)
-    desk.parts.actions.copy_last_reply()
+    desk.parts.presenter.copy_last_reply()
     assert QGuiApplication.clipboard().text() == "The answer."
     desk.view.rows[-1]._copied_timer.stop()  # type: ignore[attr-defined]
 
@@ -203,20 +203,20 @@ def test_fold_is_open_when_the_reply_ends_without_an_answer(desk: Desk, reason: 
 
 def test_thinking_is_there_when_a_chat_is_brought_back(desk: Desk) -> None:
     think_and_answer(desk)
+    chat_id = desk.parts.conversation.chat.id
     desk.parts.actions.new_chat()
-    desk.parts.actions._bring_back()
+    desk.parts.chats.open(chat_id)
     fold = fold_of(desk)
     assert fold.head.text() == "Thought for 3.2 s"
     fold.head.toggle()
     assert text_of(fold) == THINKING
 
 
-def test_asking_again_keeps_the_thinking_until_the_new_one_begins(desk: Desk) -> None:
+def test_asking_again_keeps_the_thinking_of_the_earlier_reply(desk: Desk) -> None:
     think_and_answer(desk)
     fold_of(desk).head.toggle()
     desk.parts.conversation.retry()
     request_id = desk.client.last(Generate).request_id
-    assert text_of(fold_of(desk)) == THINKING
     desk.think(request_id, "Anew.")
     assert not fold_of(desk).is_open
     assert answer_of(desk) == ""
@@ -225,6 +225,9 @@ def test_asking_again_keeps_the_thinking_until_the_new_one_begins(desk: Desk) ->
     fold_of(desk).head.toggle()
     assert text_of(fold_of(desk)) == "Anew."
     assert answer_of(desk) == '<p dir="ltr">Other.</p>'
+    desk.parts.presenter.step_variant(-1)
+    fold_of(desk).head.toggle()
+    assert text_of(fold_of(desk)) == THINKING
 
 
 def test_inspector_says_that_the_model_thinks(desk: Desk) -> None:

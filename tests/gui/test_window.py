@@ -233,12 +233,15 @@ def test_error_is_shown_in_place_with_retry(desk: Any) -> None:
     again = desk.client.last(Generate)
     assert again.request_id != request_id
     assert [m.content for m in again.messages] == ["one"]
-    assert row.body.shown[0].html == '<p dir="ltr">partial text</p>'
     desk.delta(again.request_id, "whole")
+    row = desk.view.rows[-1]
     assert row.body.shown[0].html == '<p dir="ltr">whole</p>'
     desk.finish(again.request_id, "whole")
     assert not row.error.isVisible()
     assert len(desk.view.rows) == 2
+    desk.parts.presenter.step_variant(-1)
+    assert desk.view.rows[-1].body.shown[0].html == '<p dir="ltr">partial text</p>'
+    assert desk.view.rows[-1].error.isVisible()
 
 
 def test_details_of_an_error_can_be_copied(desk: Any) -> None:

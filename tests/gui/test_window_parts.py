@@ -16,36 +16,46 @@ from engine import (
     Abort,
     CacheMissCause,
     ErrorInfo,
-    FinishReason,
     Generate,
     LoadModel,
 )
+from tests.gui.scripted_engine import finished
 
 DECODE_FAILED = ErrorInfo("DecodeFailed", "The model could not compute a step.", "Try again.")
 
 
-def test_new_chat_can_be_taken_back(desk: Any) -> None:
+def test_earlier_chat_can_be_opened_again(desk: Any) -> None:
     desk.reply("one", "answer")
     QTest.keySequence(desk.composer.text_edit, "Ctrl+N")
     assert desk.view.rows == []
     assert desk.window.top_bar.title == "New chat"
     first = desk.client.last(Generate).chat_id
-    desk.window.notices.button("new-chat", "Bring it back").click()
+    desk.parts.chats.open(first)
     assert len(desk.view.rows) == 2
     assert desk.window.top_bar.title == "one"
     desk.say("two")
     assert desk.client.last(Generate).chat_id == first
 
 
-def test_new_chat_during_a_reply_stops_it(desk: Any) -> None:
+def test_reply_goes_on_while_another_chat_is_shown(desk: Any) -> None:
     request_id = desk.say("one")
     desk.delta(request_id, "half")
+    first = desk.parts.conversation
     desk.parts.actions.new_chat()
-    assert desk.client.last(Abort).request_id == request_id
-    desk.finish(request_id, "half a reply", FinishReason.ABORT)
     assert desk.view.rows == []
-    desk.parts.conversation.bring_back()
-    assert desk.view.rows[-1].meta_text.startswith("Stopped")
+    second_id = desk.say("two")
+    desk.delta(request_id, " and more")
+    desk.delta(second_id, "other")
+    assert desk.parts.chats.busy == {first.chat.id, desk.parts.conversation.chat.id}
+    desk.client.emit(finished(request_id, "half and more"))
+    desk.qtbot.waitUntil(lambda: not first.is_busy)
+    assert desk.parts.chats.unread == {first.chat.id}
+    assert [block.html for block in desk.view.rows[-1].body.shown] == ['<p dir="ltr">other</p>']
+    desk.parts.chats.open(first.chat.id)
+    assert desk.parts.chats.unread == set()
+    assert [block.html for block in desk.view.rows[-1].body.shown] == ['<p dir="ltr">half and more</p>']
+    desk.parts.conversation.stop()
+    assert desk.client.count(Abort) == 0
 
 
 def test_title_is_isolated_and_plain(desk: Any) -> None:

@@ -1,357 +1,400 @@
-"""Conversation: the turns of one chat, and the one reply that may be in progress."""
+"""Conversation: one chat as it is lived, and the one reply that may be in progress.
 
+Whatever a person does makes a message beside or below those that are there; nothing is overwritten.
+"""
+
+import dataclasses
 import time
-import uuid
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
-from PySide6.QtCore import QObject, Signal
+import msgspec
+from PySide6.QtCore import QCoreApplication, QObject, QTimer, Signal
 
-from app.desktop.bridge.engine_bridge import EngineBridge
-from app.desktop.session.model_session import ModelSession, ModelState
-from app.desktop.session.turns import Begun, ReplyState, ReplyTurn, Turn, UserTurn
+from app.desktop.session.chat_settings import ChatSettings
+from app.desktop.session.message_queue import MessageQueue
+from app.desktop.session.model_session import ModelState
+from app.desktop.session.prompt_messages import messages_of, said
+from app.desktop.session.recorded_chat import RecordedChat
+from app.desktop.session.reply_run import ReplyRun
+from app.desktop.session.surroundings import Surroundings
+from app.desktop.session.turns import ReplyState, ReplyTurn, Turn, UserTurn
 from engine import (
     ChatMessage,
-    Delta,
     ErrorInfo,
     Finished,
     FinishReason,
     Overflow,
-    PrefillProgress,
     PromptMode,
     PromptOptions,
-    Role,
     SamplingParams,
-    StateChanged,
-    TurnsDropped,
 )
 
 _TOO_LONG = "ContextOverflow"
-_DEFAULT_NAME = "Assistant"
+_PARTIAL_MS = 120  # what a killed program may lose is a quarter second; writing takes some of it
 
 
 class Conversation(QObject):
-    """Asks for replies and keeps what was said.
+    """Asks for replies, keeps what was said, and has it written.
 
-    Args:
-        sampling: gives the settings for the next reply.
-        chat_format: gives the format that the user chose for the model, None for its own.
-        clock: monotonic seconds.
+    Attributes:
+        chat: what is kept of it.
+        draft: what is typed and not sent, as the composer gives it.
+        queue: the messages that wait for the end of the reply.
 
     Signals:
-        turn_added: a UserTurn or ReplyTurn at the end.
-        turn_removed: id of a turn.
-        reply_changed: ReplyTurn whose state or outcome changed.
+        turn_added: a UserTurn or ReplyTurn at the end of the shown path.
+        path_changed: the shown path is another one.
+        reply_changed: ReplyTurn whose state changed.
         reply_grew: ReplyTurn, the new text of its answer.
         thinking_grew: ReplyTurn, the new text of its thinking.
         answer_taken_back: ReplyTurn whose answer so far turned out to be thinking.
-        reply_restarted: ReplyTurn whose earlier text is gone, for its new one begins.
         turns_dropped: ReplyTurn for which earlier turns were left out.
-        reset: all turns were replaced.
         busy_changed: whether a reply is in progress or waits for the model.
-        text_refused: text of a message that did not fit, ErrorInfo.
+        text_refused: text of a message that is taken back, ErrorInfo or None.
+        attempt_failed: ReplyTurn that was to stand beside an earlier one and brought nothing; that is shown again.
+        model_wanted: a reply waits for the model.
+        title_changed, settings_changed: the chat is called otherwise, or remembers something else.
         request_sent: a request left for the engine.
         first_token_received: seconds since the request was sent, on the window's clock.
-        prefill_progressed, delta_received, reply_finished: as the engine sent them, of this chat's reply.
+        prefill_progressed, delta_received, reply_finished: as the engine sent them.
     """
 
     turn_added = Signal(object)
-    turn_removed = Signal(str)
+    path_changed = Signal()
     reply_changed = Signal(object)
     reply_grew = Signal(object, str)
     thinking_grew = Signal(object, str)
     answer_taken_back = Signal(object)
-    reply_restarted = Signal(object)
     turns_dropped = Signal(object)
-    reset = Signal()
     busy_changed = Signal(bool)
     text_refused = Signal(str, object)
+    attempt_failed = Signal(object)
+    model_wanted = Signal()
+    title_changed = Signal()
+    settings_changed = Signal()
     request_sent = Signal()
     first_token_received = Signal(float)
     prefill_progressed = Signal(object)
     delta_received = Signal(object)
     reply_finished = Signal(object)
 
-    def __init__(
-        self,
-        bridge: EngineBridge,
-        model: ModelSession,
-        sampling: Callable[[], SamplingParams],
-        *,
-        chat_format: Callable[[], str | None] = lambda: None,
-        clock: Callable[[], float] = time.monotonic,
-    ) -> None:
-        super().__init__(bridge)
-        self._bridge = bridge
-        self._model = model
-        self._sampling = sampling
-        self._chat_format = chat_format
-        self._clock = clock
-        self._turns: list[Turn] = []
-        self._chat_id = uuid.uuid4().hex
-        self._set_aside: tuple[str, list[Turn]] | None = None
-        self._open: ReplyTurn | None = None
-        self._begun = Begun()  # what the open reply had before its request
-        self._request_id: str | None = None
-        self._sent_at = 0.0
-        model.changed.connect(self._on_model_changed)
-        bridge.state_changed.connect(self._on_state_changed)
-        bridge.turns_dropped.connect(self._on_turns_dropped)
-        bridge.prefill_progressed.connect(self._on_prefill_progressed)
-        bridge.delta_received.connect(self._on_delta)
-        bridge.reply_finished.connect(self._on_finished)
-        bridge.reply_failed.connect(self._on_failed)
+    def __init__(self, around: Surroundings, chat: RecordedChat, parent: QObject) -> None:
+        super().__init__(parent)
+        self.chat = chat
+        self.draft = ""
+        self.queue = MessageQueue(self)
+        self._around = around
+        self._run: ReplyRun | None = None
+        self._leaf_before: str | None = None  # what was shown before the reply in progress was asked for
+        self._partial_timer = QTimer(self)
+        self._partial_timer.setSingleShot(True)
+        self._partial_timer.setInterval(_PARTIAL_MS)
+        self._partial_timer.timeout.connect(self._save_partial)
+        around.model.changed.connect(self._on_model_changed)
 
     @property
     def turns(self) -> Sequence[Turn]:
-        """All turns, oldest first."""
-        return self._turns
+        """The shown messages, oldest first."""
+        return self.chat.shown()
+
+    @property
+    def settings(self) -> ChatSettings:
+        """What the chat remembers."""
+        return self.chat.settings
 
     @property
     def is_busy(self) -> bool:
         """Whether a reply is in progress or waits for the model."""
-        return self._open is not None
+        return self._run is not None
+
+    @property
+    def is_generating(self) -> bool:
+        """Whether the engine has a request of this chat."""
+        return self._run is not None and self._run.is_sent
+
+    @property
+    def has_model(self) -> bool:
+        """Whether the model of this chat is loaded."""
+        model, wanted = self._around.model, self.settings.model
+        return model.state is ModelState.READY and (not wanted or model.is_loaded(wanted))
 
     @property
     def last_reply(self) -> ReplyTurn | None:
-        """The newest reply."""
-        return next((turn for turn in reversed(self._turns) if isinstance(turn, ReplyTurn)), None)
+        """The newest reply of the shown path."""
+        return next((turn for turn in reversed(self.turns) if isinstance(turn, ReplyTurn)), None)
+
+    @property
+    def last_message(self) -> UserTurn | None:
+        """The newest own message of the shown path."""
+        return next((turn for turn in reversed(self.turns) if isinstance(turn, UserTurn)), None)
 
     def submit(self, text: str) -> None:
-        """Add a message and ask for its reply, as soon as a model is there."""
-        if self._open is not None:
+        """Add a message and ask for its reply as soon as a model is there; queue it while another is in progress."""
+        if self._run is not None:
+            self.queue.add(text)
             return
-        self._add(UserTurn(text))
-        reply = ReplyTurn(self._model_name())
-        self._ask(reply)
-        self._add(reply)
-        self.busy_changed.emit(True)
-        self._send_if_ready()
+        self._leaf_before = self.chat.leaf
+        self.chat.forget_paths()
+        user = UserTurn(text, parent_id=self.chat.leaf, created_at=time.time())
+        self.chat.add(user)
+        self.turn_added.emit(user)
+        self._ask(self._new_reply(user.turn_id), is_next=True)
 
-    def retry(self) -> None:
-        """Ask for the last reply once more."""
-        reply = self.last_reply
-        if self._open is None and reply is not None:
-            reply.is_repeat, reply.is_continuation = True, False
-            self._ask_again(reply)
+    def retry(self, turn_id: str | None = None) -> None:
+        """Ask for a reply once more; the new one stands beside it, or takes the place of one without a word."""
+        reply = self._reply(turn_id)
+        if reply is not None:
+            self._begin_change()
+            if not reply.has_words:
+                self.chat.delete(reply)
+            self._ask(self._new_reply(reply.parent_id, source_id=reply.turn_id))
 
-    def go_on(self) -> None:
-        """Let the last reply go on where it was ended; asked anew where that has failed."""
-        reply = self.last_reply
-        if self._open is None and reply is not None and (reply.can_go_on or reply.is_continuation):
-            reply.is_repeat, reply.is_continuation = False, True
-            self._ask_again(reply)
+    def go_on(self, turn_id: str | None = None) -> None:
+        """Let a reply go on where it was ended, as a longer one beside it."""
+        reply = self._reply(turn_id)
+        if reply is not None and reply.can_go_on and self._run is None:
+            self._begin_change()
+            longer = self._new_reply(reply.parent_id, source_id=reply.turn_id)
+            longer.text, longer.thinking, longer.thinking_s = reply.begun()
+            longer.is_continuation = True
+            self._ask(longer)
 
     def stop(self) -> None:
         """Stop the reply; what has arrived stays. One that still waits for the model is taken back."""
-        if self._request_id is not None:
-            self._bridge.abort(self._request_id)
-        elif self._open is not None and (self._open.is_repeat or self._open.is_continuation):
-            self._end(self._open, FinishReason.ABORT)
-        else:
-            self._take_back(None)
-
-    def start_new(self) -> None:
-        """Begin an empty chat; the present one can be brought back until the next."""
-        self._let_go()
-        if self._turns:
-            self._set_aside = (self._chat_id, self._turns)
-        self._chat_id, self._turns = uuid.uuid4().hex, []
-        self.reset.emit()
-
-    def bring_back(self) -> None:
-        """Return to the chat that was put aside; the present one takes its place there."""
-        if self._set_aside is not None:
-            self._let_go()
-            present = (self._chat_id, self._turns) if self._turns else None
-            (self._chat_id, self._turns), self._set_aside = self._set_aside, present
-            self.reset.emit()
-
-    @property
-    def has_set_aside(self) -> bool:
-        """Whether there is a chat to bring back."""
-        return self._set_aside is not None
-
-    def _ask_again(self, reply: ReplyTurn) -> None:
-        reply.forget_outcome()
-        self._ask(reply)
-        self.reply_changed.emit(reply)
-        self.busy_changed.emit(True)
-        self._send_if_ready()
-
-    def _ask(self, reply: ReplyTurn) -> None:
-        reply.state = ReplyState.WAITING_FOR_MODEL
-        self._open = reply
-        self._begun = reply.begun() if reply.is_continuation else Begun()
-        if self._model.state in (ModelState.DEAD, ModelState.FAILED, ModelState.NONE):
-            self._model.load_again()
-
-    def _send_if_ready(self) -> None:
-        reply = self._open
-        if reply is None or self._request_id is not None or self._model.state is not ModelState.READY:
+        run = self._run
+        if run is None:
             return
-        reply.state = ReplyState.REQUESTED
+        if run.is_sent:
+            run.stop()
+        elif run.reply.source_id is None:
+            self._take_back(run.reply, None)
+        else:
+            run.end(FinishReason.ABORT)
+
+    def let_go(self) -> None:
+        """End the reply in progress at once, without waiting for the engine."""
+        if self._run is not None:
+            self._run.let_go()
+
+    def fail(self, error: ErrorInfo) -> None:
+        """End the reply that waits for a model: there will be none."""
+        if self._run is not None and not self._run.is_sent:
+            self._run.fail(error)
+
+    def edit(self, turn_id: str, text: str) -> None:
+        """Put another text beside a message; one of the user's is answered anew."""
+        turn = self.chat.get(turn_id)
+        if turn is None or not text.strip() or (text == turn.text and isinstance(turn, ReplyTurn)):
+            return
+        self._begin_change()
+        if isinstance(turn, ReplyTurn):
+            edited = ReplyTurn(turn.model_name, state=ReplyState.DONE, text=text, thinking=turn.thinking)
+            edited.parent_id, edited.source_id, edited.is_edited = turn.parent_id, turn.turn_id, True
+            edited.created_at = time.time()
+            self.chat.add(edited)
+            self.path_changed.emit()
+            return
+        user = UserTurn(text, parent_id=turn.parent_id, source_id=turn.turn_id, created_at=time.time())
+        self.chat.add(user)
+        self._ask(self._new_reply(user.turn_id))
+
+    def delete(self, turn_id: str) -> None:
+        """Take one message out of the chat; those after it stay."""
+        turn = self.chat.get(turn_id)
+        if turn is None or turn.is_deleted:
+            return
+        if self._run is not None and self._run.reply is turn:
+            self.let_go()
+        self.chat.remember_deleted(turn_id)
+        self.chat.delete(turn)
+        self.path_changed.emit()
+
+    def branch(self, turn_id: str) -> None:
+        """Let the chat end at a message, so that the next one begins another branch."""
+        if self.chat.get(turn_id) is not None:
+            self._begin_change()
+            self.chat.show(turn_id, is_kept=False)
+            self.path_changed.emit()
+
+    def show_variant(self, turn_id: str, step: int) -> None:
+        """Show the message so many places beside one, and what follows it."""
+        beside = self.chat.beside(turn_id, step)
+        if beside is not None:
+            self.show(beside.turn_id)
+
+    def show(self, turn_id: str) -> None:
+        """Show the newest branch that goes through a message."""
+        if self.chat.reveal(turn_id):
+            self.path_changed.emit()
+
+    def undo(self) -> None:
+        """Take back the last change of the messages."""
+        self.let_go()
+        if self.chat.undo():
+            self.path_changed.emit()
+
+    def set_settings(self, settings: ChatSettings) -> None:
+        """Remember other settings."""
+        if settings != self.settings:
+            self.chat.set_settings(settings)
+            self.settings_changed.emit()
+
+    def use_model(self, name: str) -> None:
+        """Take another model from now on, by what the settings call it."""
+        self.set_settings(dataclasses.replace(self.settings, model=name))
+        self.send_if_ready()
+
+    def rename(self, title: str) -> None:
+        """Give the chat a name of the user's."""
+        if self.chat.is_begun and title.strip():
+            self.chat.rename(title.strip())
+            self.title_changed.emit()
+
+    def save_draft(self, text: str) -> None:
+        """Keep what is typed and not sent."""
+        if text != self.draft:
+            self.draft = text
+            self.chat.save_draft(text)
+
+    def messages(self, *, before: Turn | None = None, draft: str = "") -> list[ChatMessage]:
+        """Return the chat as the model is to see it, up to a message; see `messages_of`."""
+        return messages_of(self.turns, self.settings.system_prompt, before=before, draft=draft)
+
+    def prompt_options(self, *, goes_on: bool = False) -> PromptOptions:
+        """Return how the chat is made into a prompt."""
+        mode = PromptMode.CONTINUE if goes_on else PromptMode.CHAT
+        return PromptOptions(mode=mode, overflow=Overflow.DROP_OLDEST, chat_format=self._around.chat_format())
+
+    def send_if_ready(self) -> None:
+        """Send the reply that waits, where its model is there."""
+        run, chosen = self._run, self._around.model.chosen
+        if run is None or run.is_sent or not self.has_model:
+            return
+        if chosen is not None and not self.settings.model:
+            self.set_settings(dataclasses.replace(self.settings, model=chosen.last_model))
+        reply = run.reply
         reply.model_name = self._model_name()
-        self._sent_at = self._clock()
-        messages = self._messages_before(reply)
+        reply.model_fingerprint = getattr(chosen, "fingerprint", "")
+        reply.template_hash = getattr(chosen, "template_hash", "")
+        messages = self.messages(before=reply)
         if reply.is_continuation:
-            messages.append(_said(reply))
-        self._request_id = self._bridge.generate(
-            messages,
-            self._sampling(),
-            chat_id=self._chat_id,
-            options=PromptOptions(
-                mode=PromptMode.CONTINUE if reply.is_continuation else PromptMode.CHAT,
-                overflow=Overflow.DROP_OLDEST,
-                chat_format=self._chat_format(),
-            ),
-        )
-        self.reply_changed.emit(reply)
+            messages.append(said(reply))
+        sampling = msgspec.convert(reply.settings["sampling"], SamplingParams)
+        options = self.prompt_options(goes_on=reply.is_continuation)
+        run.send(messages, sampling, chat_id=self.chat.id, options=options)
         self.request_sent.emit()
 
-    def _messages_before(self, reply: ReplyTurn) -> list[ChatMessage]:
-        messages = []
-        for turn in self._turns[: self._turns.index(reply)]:
-            if isinstance(turn, UserTurn):
-                messages.append(ChatMessage(Role.USER, turn.text))
-            elif turn.text:
-                messages.append(_said(turn))
-        return messages
+    def _reply(self, turn_id: str | None) -> ReplyTurn | None:
+        turn = self.last_reply if turn_id is None else self.chat.get(turn_id)
+        return turn if isinstance(turn, ReplyTurn) else None
 
     def _model_name(self) -> str:
-        return self._model.label or _DEFAULT_NAME
+        return self._around.model.label or QCoreApplication.translate("Conversation", "Assistant")
 
-    def _add(self, turn: Turn) -> None:
-        self._turns.append(turn)
-        self.turn_added.emit(turn)
+    def _begin_change(self) -> None:
+        self.let_go()
+        self._leaf_before = self.chat.leaf
+        self.chat.remember_path()
 
-    def _let_go(self) -> None:
-        """Stop the open reply without waiting for its end, and close its turn."""
-        reply = self._open
-        if reply is None:
-            return
-        if self._request_id is not None:
-            self._bridge.abort(self._request_id)
-        self._end(reply, FinishReason.ABORT)
+    def _new_reply(self, parent_id: str | None, *, source_id: str | None = None) -> ReplyTurn:
+        settings = {
+            "sampling": msgspec.to_builtins(self._around.sampling(self.settings)),
+            "system_prompt": self.settings.system_prompt,
+            "chat_format": self._around.chat_format() or "",
+        }
+        return ReplyTurn(
+            self._model_name(),
+            parent_id=parent_id,
+            source_id=source_id,
+            state=ReplyState.WAITING_FOR_MODEL,
+            settings=settings,
+            created_at=time.time(),
+        )
 
-    def _end(self, reply: ReplyTurn, reason: FinishReason) -> None:
-        reply.state, reply.finish_reason, reply.is_continuation = ReplyState.DONE, reason, False
-        self._close()
-        self.reply_changed.emit(reply)
+    def _ask(self, reply: ReplyTurn, *, is_next: bool = False) -> None:
+        self.chat.add(reply)
+        self._run = run = ReplyRun(self._around.bridge, reply, self, clock=self._around.clock)
+        run.changed.connect(lambda: self.reply_changed.emit(reply))
+        run.grew.connect(lambda text: self.reply_grew.emit(reply, text))
+        run.thinking_grew.connect(lambda text: self.thinking_grew.emit(reply, text))
+        run.answer_taken_back.connect(lambda: self.answer_taken_back.emit(reply))
+        run.turns_dropped.connect(lambda: self.turns_dropped.emit(reply))
+        run.first_token_received.connect(self.first_token_received)
+        run.prefill_progressed.connect(self.prefill_progressed)
+        run.delta_received.connect(self._on_delta)
+        run.ended.connect(lambda event: self._on_ended(run, event))
+        if is_next:
+            self.turn_added.emit(reply)
+        else:
+            self.path_changed.emit()
+        self.busy_changed.emit(True)
+        self.model_wanted.emit()
+        self.send_if_ready()
 
-    def _close(self) -> None:
-        self._open = None
-        self._request_id = None
-        self.busy_changed.emit(False)
-
-    def _take_back(self, error: ErrorInfo | None) -> None:
-        """Remove the open reply and its message, and give the text back to the composer."""
-        reply = self._open
-        if reply is None:
-            return
-        position = self._turns.index(reply)
-        message = self._turns[position - 1]
-        assert isinstance(message, UserTurn)
-        for turn in (reply, message):
-            self._turns.remove(turn)
-            self.turn_removed.emit(turn.turn_id)
-        self._close()
-        self.text_refused.emit(message.text, error)
-
-    def _on_model_changed(self) -> None:
-        reply = self._open
-        if reply is None or self._request_id is not None:
-            return
-        if self._model.state is ModelState.READY:
-            self._send_if_ready()
-        elif self._model.state in (ModelState.FAILED, ModelState.DEAD) and self._model.error is not None:
-            self._fail(self._model.error)
-        elif self._model.state is ModelState.NONE:
-            self.stop()
-
-    def _on_state_changed(self, event: StateChanged) -> None:
-        if event.request_id == self._request_id and self._open is not None:
-            self._open.request_state = event.state
-            self.reply_changed.emit(self._open)
-
-    def _on_turns_dropped(self, event: TurnsDropped) -> None:
-        if event.request_id == self._request_id and self._open is not None:
-            self._open.dropped = event
-            self.reply_changed.emit(self._open)
-            self.turns_dropped.emit(self._open)
-
-    def _on_prefill_progressed(self, event: PrefillProgress) -> None:
-        if event.request_id == self._request_id and self._open is not None:
-            self._open.prefill = event
-            self.reply_changed.emit(self._open)
-            self.prefill_progressed.emit(event)
-
-    def _on_delta(self, event: Delta) -> None:
-        reply = self._open
-        if event.request_id != self._request_id or reply is None:
-            return
-        before = (reply.state, reply.is_thinking)
-        if reply.state is not ReplyState.WRITING:
-            reply.state = ReplyState.WRITING
-            self._clear_earlier(reply)
-            self.first_token_received.emit(self._clock() - self._sent_at)
-        if event.was_thinking:
-            self._begun = Begun("", self._begun.thinking + self._begun.text, self._begun.thinking_s)
-            reply.take_text_back()
-            self.answer_taken_back.emit(reply)
-        if event.thinking or event.was_thinking:
-            reply.thinking += event.thinking
-            reply.thinking_s = (self._begun.thinking_s or 0.0) + event.decode_s
-            self.thinking_grew.emit(reply, event.thinking)
-        if event.text:
-            reply.text += event.text
-            self.reply_grew.emit(reply, event.text)
-        if before != (reply.state, reply.is_thinking):
-            self.reply_changed.emit(reply)
+    def _on_delta(self, event: object) -> None:
+        if not self._partial_timer.isActive():
+            self._partial_timer.start()
         self.delta_received.emit(event)
 
-    def _clear_earlier(self, reply: ReplyTurn) -> None:
-        if reply.is_repeat:
-            reply.is_repeat = False
-            reply.forget_words()
-            if reply.dropped is not None and reply.dropped.request_id != self._request_id:
-                reply.dropped = None
-            self.reply_restarted.emit(reply)
+    def _save_partial(self) -> None:
+        if self._run is not None:
+            self.chat.save_partial(self._run.reply)
 
-    def _on_finished(self, event: Finished) -> None:
-        reply = self._open
-        if event.request_id != self._request_id or reply is None:
+    def _on_ended(self, run: ReplyRun, event: Finished | None) -> None:
+        if run is not self._run:
             return
-        if event.finish_reason is not FinishReason.ABORT or event.text or event.thinking:
-            self._clear_earlier(reply)
-            reply.text = self._begun.text + event.text
-            reply.thinking = self._begun.thinking + event.thinking
-            if event.metrics.thinking_s is not None:
-                reply.thinking_s = (self._begun.thinking_s or 0.0) + event.metrics.thinking_s
-        reply.state = ReplyState.DONE
-        reply.is_continuation = False
-        reply.finish_reason, reply.stop_string, reply.metrics = event.finish_reason, event.stop_string, event.metrics
-        self._close()
+        reply = run.reply
+        self._partial_timer.stop()
+        if reply.error is not None and reply.error.error == _TOO_LONG and reply.source_id is None:
+            self._take_back(reply, reply.error)
+            return
+        self._run = None
+        self.chat.finish(reply)
+        is_vain = not run.has_new_words and reply.source_id is not None and self._leaf_before is not None
+        if is_vain and (reply.error is not None or reply.finish_reason is FinishReason.ABORT):
+            self._return_to_earlier(reply)
+        self.busy_changed.emit(False)
         self.reply_changed.emit(reply)
-        self.reply_finished.emit(event)
+        if event is not None:
+            self.reply_finished.emit(event)
+        if reply.error is None:
+            self._send_queued()
 
-    def _on_failed(self, request_id: str, error: ErrorInfo) -> None:
-        if request_id != self._request_id:
-            return
-        reply = self._open
-        has_earlier = reply is not None and (reply.is_repeat or reply.is_continuation)
-        if error.error == _TOO_LONG and not has_earlier:  # else there is an earlier reply to keep
-            self._take_back(error)
+    def _return_to_earlier(self, reply: ReplyTurn) -> None:
+        """Show again what an attempt was to stand beside: it brought nothing."""
+        earlier = self.chat.get(reply.source_id or "")
+        if earlier is None or earlier.is_deleted:
+            return  # then the attempt is all there is
+        self.chat.delete(reply)
+        self.chat.show(self._leaf_before)
+        self.path_changed.emit()
+        if reply.error is not None:
+            self.attempt_failed.emit(reply)
+
+    def _take_back(self, reply: ReplyTurn, error: ErrorInfo | None) -> None:
+        """Remove the open reply and its message, and give the text back to the composer."""
+        message = self.chat.get(reply.parent_id or "")
+        run, self._run = self._run, None
+        if run is not None and error is None:
+            run.end(FinishReason.ABORT)
+        self.chat.finish(reply)
+        for turn in (reply, message):
+            if turn is not None:
+                self.chat.delete(turn)
+        self.chat.show(self._leaf_before)
+        self.path_changed.emit()
+        self.busy_changed.emit(False)
+        self.text_refused.emit(message.text if message is not None else "", error)
+
+    def _send_queued(self) -> None:
+        if self.queue and self._run is None:
+            self.submit(self.queue.take())
+
+    def _on_model_changed(self) -> None:
+        model = self._around.model
+        if model.state in (ModelState.FAILED, ModelState.DEAD) and model.error is not None:
+            self.fail(model.error)
+        elif model.state is ModelState.NONE and not self.is_generating:
+            self.stop()
         else:
-            self._fail(error)
-
-    def _fail(self, error: ErrorInfo) -> None:
-        reply = self._open
-        if reply is None:
-            return
-        reply.state, reply.error = ReplyState.FAILED, error
-        self._close()
-        self.reply_changed.emit(reply)
-
-
-def _said(reply: ReplyTurn) -> ChatMessage:
-    return ChatMessage(Role.ASSISTANT, reply.text, thinking=reply.thinking)
+            self.send_if_ready()

@@ -137,6 +137,11 @@ class ModelSession(QObject):
         return self._description
 
     @property
+    def wanted(self) -> str | None:
+        """What was asked for, as it was named; None for the default."""
+        return self._wanted
+
+    @property
     def chosen(self) -> ChosenModel | None:
         """The wanted model, once it is known."""
         return self._chosen
@@ -145,6 +150,10 @@ class ModelSession(QObject):
     def is_busy(self) -> bool:
         """Whether a model is on its way."""
         return self._state in (ModelState.CHOOSING, ModelState.LOADING)
+
+    def is_loaded(self, name: str) -> bool:
+        """Tell whether the model that the settings know by this name is loaded."""
+        return self._state is ModelState.READY and self._chosen is not None and self._chosen.last_model == name
 
     def choose(self, wanted: str | None) -> None:
         """Find, check and load a model; a load in progress is given up."""

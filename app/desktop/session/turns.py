@@ -19,6 +19,7 @@ class ReplyState(enum.Enum):
     WRITING = "writing"
     DONE = "done"
     FAILED = "failed"
+    INTERRUPTED = "interrupted"  # the program ended before the reply did
 
 
 class TurnAction(enum.Enum):
@@ -86,7 +87,6 @@ class ReplyTurn(_Placed):
         prefill: how far the prompt is read, before the first token.
         finish_reason, stop_string, metrics: set when the reply is done.
         error: set when it failed; the text that had arrived stays.
-        is_repeat: it is asked for once more; the earlier text stays until the first new piece.
         is_continuation: it is asked to go on after what it has said.
         is_edited: the user wrote it, or changed what the model had written.
         token_ids: what the model sampled; empty for an edited one.
@@ -106,7 +106,6 @@ class ReplyTurn(_Placed):
     stop_string: str | None = None
     metrics: RequestMetrics | None = None
     error: ErrorInfo | None = None
-    is_repeat: bool = False
     is_continuation: bool = False
     is_edited: bool = False
     token_ids: Sequence[int] = ()
@@ -132,7 +131,8 @@ class ReplyTurn(_Placed):
     @property
     def can_go_on(self) -> bool:
         """Whether it was ended before the model had ended it."""
-        return not self.is_open and self.finish_reason in _UNFINISHED and self.has_words
+        is_cut = self.finish_reason in _UNFINISHED or self.state in (ReplyState.FAILED, ReplyState.INTERRUPTED)
+        return is_cut and not self.is_open and self.has_words
 
     def begun(self) -> Begun:
         """Return what it has said, to go on from there."""
@@ -141,14 +141,6 @@ class ReplyTurn(_Placed):
     def take_text_back(self) -> None:
         """Make the answer part of the thinking, which it turned out to be."""
         self.thinking, self.text = self.thinking + self.text, ""
-
-    def forget_words(self) -> None:
-        """Forget what it said."""
-        self.text, self.thinking, self.thinking_s = "", "", None
-
-    def forget_outcome(self) -> None:
-        """Forget how the reply ended, not what it said."""
-        self.request_state = self.prefill = self.finish_reason = self.stop_string = self.metrics = self.error = None
 
 
 Turn = UserTurn | ReplyTurn

@@ -124,6 +124,9 @@ class ChatView(QScrollArea):
         if row := self.reply_row(turn_id):
             row.refresh()
 
+    def begin_edit(self, turn_id: str) -> None:
+        """Open a message for editing."""
+
     def toggle_thinking(self, turn_id: str) -> None:
         """Show or hide what the model thought before a reply."""
         row = self.reply_row(turn_id)

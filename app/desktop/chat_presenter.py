@@ -1,0 +1,213 @@
+"""ChatPresenter: shows the current chat in the window, and hands on what a person does with its messages."""
+
+from collections.abc import Callable
+from typing import Any
+
+from PySide6.QtCore import QObject, SignalInstance
+
+from app.desktop.session.chats import Chats
+from app.desktop.session.conversation import Conversation
+from app.desktop.session.turns import ReplyState, ReplyTurn, Turn, TurnAction, UserTurn
+from app.desktop.widgets.main_window import MainWindow
+from app.desktop.widgets.notices import Notice
+from app.desktop.widgets.readouts import Readouts
+from app.desktop.widgets.reply_outcome import dropped_text
+from engine import ErrorInfo, FinishReason
+
+
+class ChatPresenter(QObject):
+    """Connects one conversation at a time with the view, the composer and the numbers."""
+
+    def __init__(
+        self, window: MainWindow, chats: Chats, readouts: Readouts, show_notice: Callable[[Notice], None]
+    ) -> None:
+        super().__init__(window)
+        self._window = window
+        self._chats = chats
+        self._readouts = readouts
+        self._show_notice = show_notice
+        self._connected: list[tuple[SignalInstance, Callable[..., Any]]] = []
+        self._shown: Conversation | None = None
+        view, composer = window.chat_view, window.composer
+        view.action_requested.connect(self._on_action)
+        view.edit_submitted.connect(self._on_edited)
+        composer.submitted.connect(lambda text: self.conversation.submit(text))
+        composer.stop_requested.connect(lambda: self.conversation.stop())
+        chats.current_changed.connect(self._show_current)
+        self._show_current()
+
+    @property
+    def conversation(self) -> Conversation:
+        """The chat that is shown."""
+        return self._chats.current
+
+    # What a person does
+
+    def stop(self) -> None:
+        """Stop the reply of the shown chat."""
+        self.conversation.stop()
+
+    def retry(self) -> None:
+        """Ask for the last reply once more."""
+        self.conversation.retry()
+
+    def continue_reply(self) -> None:
+        """Let the last reply go on; the keys are where one would write next, for the button goes away."""
+        self._window.composer.text_edit.setFocus()
+        self.conversation.go_on()
+
+    def undo(self) -> None:
+        """Take back the last change of the messages."""
+        if self.conversation.chat.can_undo:
+            self._window.notices.dismiss("undo")
+            self.conversation.undo()
+            self._window.announce(self.tr("Undone"))
+
+    def toggle_thinking(self) -> None:
+        """Show or hide what the model thought before its last reply."""
+        if reply := self.conversation.last_reply:
+            self._window.chat_view.toggle_thinking(reply.turn_id)
+
+    def copy_last_reply(self) -> None:
+        """Put the last reply on the clipboard."""
+        reply = self.conversation.last_reply
+        if reply is not None and self._window.chat_view.copy_turn(reply.turn_id):
+            self._window.announce(self.tr("Reply copied"))
+
+    def copy_last_code(self) -> None:
+        """Put the last code block on the clipboard."""
+        if self._window.chat_view.copy_last_code():
+            self._window.announce(self.tr("Code copied"))
+
+    def edit_last_message(self) -> None:
+        """Open the newest own message for editing."""
+        if message := self.conversation.last_message:
+            self._window.chat_view.begin_edit(message.turn_id)
+
+    def step_variant(self, step: int) -> None:
+        """Show another variant of the newest message that has some."""
+        turn = next((turn for turn in reversed(self.conversation.turns) if turn.num_variants > 1), None)
+        if turn is not None:
+            self.conversation.show_variant(turn.turn_id, step)
+
+    def _on_action(self, action: TurnAction, turn_id: str) -> None:
+        conversation = self.conversation
+        match action:
+            case TurnAction.RETRY:
+                conversation.retry(turn_id)
+            case TurnAction.CONTINUE:
+                self._window.composer.text_edit.setFocus()
+                conversation.go_on(turn_id)
+            case TurnAction.PREVIOUS_VARIANT | TurnAction.NEXT_VARIANT:
+                conversation.show_variant(turn_id, 1 if action is TurnAction.NEXT_VARIANT else -1)
+            case TurnAction.DELETE:
+                conversation.delete(turn_id)
+                self._offer_undo(self.tr("The message is deleted."))
+            case TurnAction.BRANCH:
+                conversation.branch(turn_id)
+                self._offer_undo(self.tr("The chat goes on from here; later messages stay in their own branch."))
+                self._window.composer.text_edit.setFocus()
+            case TurnAction.EDIT:
+                self._window.chat_view.begin_edit(turn_id)
+            case TurnAction.DETAILS:
+                self._show_details(turn_id)
+
+    def _on_edited(self, turn_id: str, text: str) -> None:
+        self.conversation.edit(turn_id, text)
+        if self.conversation.chat.can_undo:
+            self._offer_undo(self.tr("Edited; the earlier version is kept beside it."))
+
+    def _offer_undo(self, text: str) -> None:
+        self._show_notice(Notice(key="undo", text=text, actions=((self.tr("Undo"), self.undo),)))
+
+    def _show_details(self, turn_id: str) -> None:
+        raise NotImplementedError
+
+    # What the chat does
+
+    def _show_current(self) -> None:
+        for signal, slot in self._connected:
+            signal.disconnect(slot)
+        conversation, view, readouts = self.conversation, self._window.chat_view, self._readouts
+        self._connected = [
+            (conversation.turn_added, self._on_turn_added),
+            (conversation.path_changed, self._on_path_changed),
+            (conversation.reply_grew, self._on_reply_grew),
+            (conversation.thinking_grew, self._on_thinking_grew),
+            (conversation.answer_taken_back, self._on_answer_taken_back),
+            (conversation.turns_dropped, self._on_turns_dropped),
+            (conversation.reply_changed, self._on_reply_changed),
+            (conversation.busy_changed, self._window.composer.set_busy),
+            (conversation.text_refused, self._on_text_refused),
+            (conversation.attempt_failed, self._on_attempt_failed),
+            (conversation.title_changed, self._show_title),
+            (conversation.request_sent, readouts.begin),
+            (conversation.first_token_received, self._on_first_token),
+            (conversation.prefill_progressed, readouts.show_prefill),
+            (conversation.delta_received, readouts.show_delta),
+            (conversation.reply_finished, readouts.show_finished),
+        ]
+        for signal, slot in self._connected:
+            signal.connect(slot)
+        for key in ("undo", "refused", "attempt"):
+            self._window.notices.dismiss(key)
+        view.set_turns(conversation.turns)
+        self._window.composer.set_busy(conversation.is_busy)
+        readouts.begin()
+        self._show_title()
+
+    def _show_title(self) -> None:
+        self._window.top_bar.set_title(self.conversation.chat.title)
+
+    def _on_turn_added(self, turn: Turn) -> None:
+        for key in ("undo", "refused", "attempt"):
+            self._window.notices.dismiss(key)
+        self._window.chat_view.add_turn(turn)
+        if isinstance(turn, UserTurn):
+            self._show_title()
+
+    def _on_path_changed(self) -> None:
+        self._window.notices.dismiss("attempt")
+        self._window.chat_view.set_turns(self.conversation.turns)
+        self._show_title()
+
+    def _on_reply_grew(self, reply: ReplyTurn, text: str) -> None:
+        self._window.chat_view.append_text(reply.turn_id, text)
+
+    def _on_thinking_grew(self, reply: ReplyTurn, text: str) -> None:
+        self._window.chat_view.append_thinking(reply.turn_id, text)
+
+    def _on_answer_taken_back(self, reply: ReplyTurn) -> None:
+        self._window.chat_view.take_back(reply.turn_id)
+
+    def _on_turns_dropped(self, reply: ReplyTurn) -> None:
+        if reply.dropped is not None:
+            self._window.announce(dropped_text(reply.dropped))
+
+    def _on_first_token(self, seconds: float) -> None:
+        self._readouts.show_first_token(seconds)
+        self._window.announce(self.tr("Reply started"))
+
+    def _on_reply_changed(self, reply: ReplyTurn) -> None:
+        self._window.chat_view.refresh(reply.turn_id)
+        if reply.state is ReplyState.FAILED and reply.error is not None:
+            self._readouts.end()
+            self._window.announce(reply.error.message)
+        elif reply.state is ReplyState.DONE:
+            self._readouts.end()
+            is_stopped = reply.finish_reason is FinishReason.ABORT
+            self._window.announce(self.tr("Reply stopped") if is_stopped else self.tr("Reply finished"))
+
+    def _on_text_refused(self, text: str, error: ErrorInfo | None) -> None:
+        self._readouts.end()
+        self._window.composer.give_back(text)
+        if error is not None:
+            self._show_notice(Notice(key="refused", text=error.message, hint=error.hint, is_error=True))
+
+    def _on_attempt_failed(self, reply: ReplyTurn) -> None:
+        error = reply.error
+        if error is not None:
+            call = self.continue_reply if reply.is_continuation else self.retry
+            actions = ((self.tr("Retry"), call),)
+            notice = Notice(key="attempt", text=error.message, hint=error.hint, is_error=True, actions=actions)
+            self._show_notice(notice)

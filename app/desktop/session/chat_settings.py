@@ -1,0 +1,67 @@
+"""ChatSettings: what belongs to one chat beside its messages."""
+
+import dataclasses
+from collections.abc import Mapping
+from typing import Any
+
+from app.store import Chat, ChatChange
+
+_SAMPLING, _PLACE = "sampling", "place"
+_TITLE_CHARS = 60
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class ChatSettings:
+    """What a chat remembers.
+
+    Attributes:
+        model: how the settings name its model; "" while it takes the one that is loaded.
+        sampling: the values that were set for this chat, by name.
+        place: the message at the top of the view and how far it is scrolled, where the view does not follow the end.
+    """
+
+    model: str = ""
+    system_prompt: str = ""
+    sampling: Mapping[str, Any] = dataclasses.field(default_factory=dict)
+    place: tuple[str, int] | None = None
+
+    @property
+    def stored(self) -> Mapping[str, Any]:
+        """The part that the store keeps as one table."""
+        values: dict[str, Any] = {}
+        if self.sampling:
+            values[_SAMPLING] = dict(self.sampling)
+        if self.place is not None:
+            values[_PLACE] = list(self.place)
+        return values
+
+    @property
+    def change(self) -> ChatChange:
+        """Everything, to be written over what the store has."""
+        return ChatChange(system_prompt=self.system_prompt, model=self.model, settings=self.stored)
+
+
+def settings_of(chat: Chat) -> ChatSettings:
+    """Return what a stored chat remembers; what is not understood is left out."""
+    sampling, place = chat.settings.get(_SAMPLING), chat.settings.get(_PLACE)
+    found: tuple[str, int] | None = None
+    match place:
+        case [str() as turn_id, int() as offset]:
+            found = (turn_id, offset)
+    return ChatSettings(
+        model=chat.model,
+        system_prompt=chat.system_prompt,
+        sampling=sampling if isinstance(sampling, Mapping) else {},
+        place=found,
+    )
+
+
+def title_of(text: str) -> str:
+    """Return the first words of a message, for a chat that has no other name."""
+    line = next((line for line in text.splitlines() if line.strip()), "")
+    words = " ".join(line[: 4 * _TITLE_CHARS].split())
+    if len(words) <= _TITLE_CHARS:
+        return words
+    cut = words[:_TITLE_CHARS]
+    whole = cut.rsplit(" ", 1)[0]
+    return (whole if len(whole) > _TITLE_CHARS // 2 else cut) + "…"

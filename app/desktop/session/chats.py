@@ -1,0 +1,304 @@
+"""Chats: the chats of the window, which of them is shown, and which has the model."""
+
+import logging
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from PySide6.QtCore import QObject, QTimer, Signal
+
+from app.desktop.bridge.background import Background
+from app.desktop.session.chat_recorder import ChatRecorder
+from app.desktop.session.conversation import Conversation
+from app.desktop.session.model_session import ModelState
+from app.desktop.session.recorded_chat import RecordedChat
+from app.desktop.session.surroundings import Surroundings
+from app.store import NO_CHAT, Chat, ChatChange, ChatRow, ChatStore, Hit
+from engine import ErrorInfo
+
+_LOG = logging.getLogger(__name__)
+_LIST_MS = 150
+_DAY_MS = 24 * 3600 * 1000
+_FLUSH_S = 10.0
+
+
+class Chats(QObject):
+    """Opens chats, keeps those alive that have something to do, and reads the store beside the window's thread.
+
+    Signals:
+        current_changed: another chat is shown.
+        rows_changed: sequence of ChatRow; the list of chats is another one.
+        marks_changed: a reply begins or ends somewhere, or was seen.
+        found: text, sequence of Hit.
+        trash_read: sequence of ChatRow.
+        deleted: id, title; a chat went to the trash.
+        read_failed: Exception.
+    """
+
+    current_changed = Signal()
+    rows_changed = Signal(object)
+    marks_changed = Signal()
+    found = Signal(str, object)
+    trash_read = Signal(object)
+    deleted = Signal(str, str)
+    read_failed = Signal(object)
+
+    def __init__(self, around: Surroundings, background: Background) -> None:
+        super().__init__(around.bridge)
+        self._around = around
+        self._background = background
+        self._live: dict[str, Conversation] = {}
+        self._unread: set[str] = set()
+        self._open_number = 0
+        self._list_timer = QTimer(self)
+        self._list_timer.setSingleShot(True)
+        self._list_timer.setInterval(_LIST_MS)
+        self._list_timer.timeout.connect(self._list)
+        self._purge_timer = QTimer(self)
+        self._purge_timer.setInterval(_DAY_MS)
+        self._purge_timer.timeout.connect(self._purge)
+        around.recorder.recorded.connect(self._on_recorded)
+        around.model.changed.connect(self._on_model_changed)
+        around.model.refused.connect(self._on_model_refused)
+        self._current = self._new_conversation(RecordedChat(around.recorder))
+
+    @property
+    def current(self) -> Conversation:
+        """The chat that is shown."""
+        return self._current
+
+    @property
+    def recorder(self) -> ChatRecorder:
+        """What brings the chats to the store."""
+        return self._around.recorder
+
+    @property
+    def busy(self) -> frozenset[str]:
+        """Ids of the chats in which a reply is in progress or waits."""
+        return frozenset(chat_id for chat_id, chat in self._live.items() if chat.is_busy)
+
+    @property
+    def unread(self) -> frozenset[str]:
+        """Ids of the chats in which a reply ended that was not seen."""
+        return frozenset(self._unread)
+
+    def set_store(self, store: ChatStore) -> None:
+        """Keep chats in a store from now on, and list those that are there."""
+        self.recorder.set_store(store)
+        self._purge()
+        self._purge_timer.start()
+        self._list()
+        if not self._current.chat.is_begun and not self._current.draft:
+            self._background.run(lambda: store.load_draft(NO_CHAT), self._on_draft_read, self._on_read_failed)
+
+    # Which chat is shown
+
+    def new_chat(self) -> None:
+        """Show an empty chat."""
+        self._open_number += 1
+        if self._current.chat.is_begun:
+            fresh = next((chat for chat in self._live.values() if not chat.chat.is_begun), None)
+            self._show(fresh or self._new_conversation(RecordedChat(self.recorder)))
+
+    def open(self, chat_id: str, *, node_id: str | None = None, then: Callable[[], None] = lambda: None) -> None:
+        """Show a chat.
+
+        Args:
+            node_id: a message that is to be on the shown path.
+            then: called when it is shown.
+        """
+        self._open_number += 1
+        number, store = self._open_number, self.recorder.store
+        live = self._live.get(chat_id)
+        if live is not None:
+            self._enter(live, node_id, then)
+        elif store is not None:
+            self._background.run(
+                lambda: _read_chat(store, self.recorder, chat_id),
+                lambda found: self._on_chat_read(number, found, node_id, then),
+                self._on_read_failed,
+            )
+
+    def open_beside(self, step: int, rows: Sequence[ChatRow]) -> None:
+        """Show the chat so many places below the present one in a list."""
+        ids = [row.id for row in rows]
+        place = ids.index(self._current.chat.id) + step if self._current.chat.id in ids else 0
+        if 0 <= place < len(ids):
+            self.open(ids[place])
+
+    # What happens to chats
+
+    def rename(self, chat_id: str, title: str) -> None:
+        """Give a chat a name of the user's."""
+        live = self._live.get(chat_id)
+        if live is not None:
+            live.rename(title)
+        elif title.strip():
+            self.recorder.write(lambda store: store.rename_chat(chat_id, title.strip()))
+
+    def use_model(self, chat_id: str, name: str) -> None:
+        """Let a chat take another model from now on, by what the settings call it."""
+        if (live := self._live.get(chat_id)) is not None:
+            live.use_model(name)
+
+    def set_pinned(self, chat_id: str, *, is_pinned: bool) -> None:
+        """Pin a chat, or let it go."""
+        self.recorder.write(lambda store: store.change_chat(chat_id, ChatChange(is_pinned=is_pinned)))
+
+    def delete(self, chat_id: str) -> None:
+        """Put a chat into the trash."""
+        live = self._live.get(chat_id)
+        if live is not None and not live.chat.is_begun:
+            return
+        title = live.chat.title if live is not None else ""
+        if live is not None:
+            live.let_go()
+        self.recorder.write(lambda store: store.trash_chat(chat_id))
+        self._unread.discard(chat_id)
+        if live is not None and live is self._current:
+            self.new_chat()
+        if live is not None and live is not self._current:
+            self._forget(live)
+        self.deleted.emit(chat_id, title)
+
+    def restore(self, chat_id: str) -> None:
+        """Take a chat out of the trash."""
+        self.recorder.write(lambda store: store.restore_chat(chat_id))
+
+    def purge(self, chat_id: str) -> None:
+        """Remove a chat of the trash for good."""
+        self.recorder.write(lambda store: store.purge_chat(chat_id))
+
+    def read_trash(self) -> None:
+        """Read what is in the trash."""
+        self._read(lambda store: store.list_chats(trashed=True), self.trash_read.emit)
+
+    def search(self, text: str) -> None:
+        """Look for a text in all chats."""
+
+        def look(store: ChatStore) -> list[Hit]:
+            return store.search(text)
+
+        self._read(look, lambda hits: self.found.emit(text, hits))
+
+    # Replies
+
+    def let_all_go(self) -> None:
+        """End all replies in progress."""
+        for conversation in tuple(self._live.values()):
+            conversation.let_go()
+
+    def _new_conversation(self, chat: RecordedChat) -> Conversation:
+        conversation = Conversation(self._around, chat, self)
+        conversation.model_wanted.connect(self._provide_model)
+        conversation.busy_changed.connect(lambda is_busy: self._on_busy_changed(conversation, is_busy))
+        self._live[conversation.chat.id] = conversation
+        return conversation
+
+    def _enter(self, conversation: Conversation, node_id: str | None, then: Callable[[], None]) -> None:
+        if node_id is not None:
+            conversation.show(node_id)
+        self._show(conversation)
+        then()
+
+    def _show(self, conversation: Conversation) -> None:
+        before, self._current = self._current, conversation
+        self._unread.discard(conversation.chat.id)
+        if before is not conversation:
+            self.current_changed.emit()
+            if self._can_be_read_again(before):
+                self._forget(before)
+        self.marks_changed.emit()
+
+    def _can_be_read_again(self, conversation: Conversation) -> bool:
+        """Tell whether nothing of a chat is in memory alone."""
+        is_idle = not conversation.is_busy and not conversation.queue
+        return is_idle and self.recorder.is_up_to_date and (conversation.chat.is_begun or not conversation.draft)
+
+    def _forget(self, conversation: Conversation) -> None:
+        """Let go of a chat that is not shown and does nothing; it is read again when it is opened."""
+        self._live.pop(conversation.chat.id, None)
+        conversation.deleteLater()
+
+    def _on_busy_changed(self, conversation: Conversation, is_busy: bool) -> None:
+        if not is_busy and conversation is not self._current:
+            self._unread.add(conversation.chat.id)
+        self.marks_changed.emit()
+        self._look_again()
+
+    def _provide_model(self) -> None:
+        """Load the model that a waiting reply needs, once no other reply is made with the present one."""
+        model = self._around.model
+        waiting = self._waiting()
+        if not waiting or model.is_busy or any(chat.is_generating for chat in self._live.values()):
+            return
+        wanted = waiting[0].settings.model
+        if wanted and (model.chosen is None or model.chosen.last_model != wanted):
+            model.choose(wanted)
+        elif model.state in (ModelState.DEAD, ModelState.FAILED, ModelState.NONE):
+            model.load_again()
+
+    def _waiting(self) -> list[Conversation]:
+        return [chat for chat in self._live.values() if chat.is_busy and not chat.is_generating]
+
+    def _on_model_changed(self) -> None:
+        if self._around.model.state is ModelState.READY:
+            self._look_again()
+
+    def _on_model_refused(self, error: ErrorInfo) -> None:
+        for conversation in self._waiting():
+            if not conversation.has_model:
+                conversation.fail(error)
+
+    def _look_again(self) -> None:
+        """See whether a model is needed, after all that hear of the same change have done so."""
+        QTimer.singleShot(0, self, self._provide_model)
+
+    # The store
+
+    def _read(self, read: Callable[[ChatStore], Any], on_result: Callable[[Any], None]) -> None:
+        store = self.recorder.store
+        if store is not None:
+            self._background.run(lambda: read(store), on_result, self._on_read_failed)
+
+    def _on_recorded(self) -> None:
+        if not self._list_timer.isActive():
+            self._list_timer.start()
+
+    def _list(self) -> None:
+        def read(store: ChatStore) -> list[ChatRow]:
+            store.flush(_FLUSH_S)
+            return store.list_chats()
+
+        if self.recorder.store is not None:
+            self._read(read, self.rows_changed.emit)
+        else:
+            self.rows_changed.emit([chat.chat.row() for chat in self._live.values() if chat.chat.is_begun][::-1])
+
+    def _purge(self) -> None:
+        self.recorder.write(lambda store: store.purge_expired(), is_listed=False)
+
+    def _on_chat_read(
+        self, number: int, found: tuple[RecordedChat, str] | None, node_id: str | None, then: Callable[[], None]
+    ) -> None:
+        if number != self._open_number or found is None:
+            return
+        chat, draft = found
+        conversation = self._live.get(chat.id) or self._new_conversation(chat)
+        conversation.draft = draft
+        self._enter(conversation, node_id, then)
+
+    def _on_draft_read(self, draft: str) -> None:
+        if draft and not self._current.chat.is_begun and not self._current.draft:
+            self._current.draft = draft
+            self.current_changed.emit()
+
+    def _on_read_failed(self, error: Exception) -> None:
+        _LOG.warning("the chats could not be read", exc_info=error)
+        self.read_failed.emit(error)
+
+
+def _read_chat(store: ChatStore, recorder: ChatRecorder, chat_id: str) -> tuple[RecordedChat, str] | None:
+    """Read a chat with all that was asked to be written of it before; runs beside the window's thread."""
+    store.flush(_FLUSH_S)
+    chat: Chat | None = store.load_chat(chat_id)
+    return (RecordedChat(recorder, chat), store.load_draft(chat_id)) if chat is not None else None

@@ -1,0 +1,188 @@
+"""ReplyRun: one reply in progress, from the request to its end, whatever that is."""
+
+import time
+from collections.abc import Callable, Sequence
+
+from PySide6.QtCore import QObject, Signal
+
+from app.desktop.bridge.engine_bridge import EngineBridge
+from app.desktop.session.turns import Begun, ReplyState, ReplyTurn
+from engine import (
+    ChatMessage,
+    Delta,
+    ErrorInfo,
+    Finished,
+    FinishReason,
+    PrefillProgress,
+    PromptOptions,
+    SamplingParams,
+    StateChanged,
+    TurnsDropped,
+)
+
+
+class ReplyRun(QObject):
+    """Fills in one ReplyTurn; what it had before, as one that goes on has, stays in front.
+
+    Args:
+        clock: monotonic seconds.
+
+    Signals:
+        changed: state or outcome of the reply changed.
+        grew: the new text of its answer.
+        thinking_grew: the new text of its thinking.
+        answer_taken_back: the answer so far turned out to be thinking.
+        turns_dropped: earlier turns were left out.
+        first_token_received: seconds since the request was sent, on the window's clock.
+        prefill_progressed, delta_received: as the engine sent them.
+        ended: the reply is not open any more; Finished, or None where there was none.
+    """
+
+    changed = Signal()
+    grew = Signal(str)
+    thinking_grew = Signal(str)
+    answer_taken_back = Signal()
+    turns_dropped = Signal()
+    first_token_received = Signal(float)
+    prefill_progressed = Signal(object)
+    delta_received = Signal(object)
+    ended = Signal(object)
+
+    def __init__(
+        self, bridge: EngineBridge, reply: ReplyTurn, parent: QObject, *, clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        super().__init__(parent)
+        self.reply = reply
+        self._bridge = bridge
+        self._clock = clock
+        self._before = reply.begun()  # what it had before its request
+        self._begun = reply.begun()
+        self._request_id: str | None = None
+        self._is_over = False
+        self._sent_at = 0.0
+
+    @property
+    def is_sent(self) -> bool:
+        """Whether the engine has the request."""
+        return self._request_id is not None
+
+    @property
+    def has_new_words(self) -> bool:
+        """Whether anything arrived beside what the reply had before."""
+        return self.reply.begun()[:2] != self._before[:2]
+
+    def send(
+        self, messages: Sequence[ChatMessage], sampling: SamplingParams, *, chat_id: str, options: PromptOptions
+    ) -> None:
+        """Ask the engine."""
+        bridge = self._bridge
+        self.reply.state = ReplyState.REQUESTED
+        self._sent_at = self._clock()
+        bridge.state_changed.connect(self._on_state_changed)
+        bridge.turns_dropped.connect(self._on_turns_dropped)
+        bridge.prefill_progressed.connect(self._on_prefill_progressed)
+        bridge.delta_received.connect(self._on_delta)
+        bridge.reply_finished.connect(self._on_finished)
+        bridge.reply_failed.connect(self._on_failed)
+        self._request_id = bridge.generate(messages, sampling, chat_id=chat_id, options=options)
+        self.changed.emit()
+
+    def stop(self) -> None:
+        """Ask the engine to end the reply; its end is awaited."""
+        if self._request_id is not None:
+            self._bridge.abort(self._request_id)
+
+    def let_go(self) -> None:
+        """End the reply at once, with what has arrived."""
+        self.stop()
+        self.end(FinishReason.ABORT)
+
+    def end(self, reason: FinishReason) -> None:
+        """End the reply without a word from the engine."""
+        self.reply.state, self.reply.finish_reason = ReplyState.DONE, reason
+        self._close(None)
+
+    def fail(self, error: ErrorInfo) -> None:
+        """End the reply with an error; what has arrived stays."""
+        self.reply.state, self.reply.error = ReplyState.FAILED, error
+        self._close(None)
+
+    def _close(self, event: Finished | None) -> None:
+        if self._is_over:
+            return
+        self._is_over = True
+        if self._request_id is not None:
+            for signal, slot in (
+                (self._bridge.state_changed, self._on_state_changed),
+                (self._bridge.turns_dropped, self._on_turns_dropped),
+                (self._bridge.prefill_progressed, self._on_prefill_progressed),
+                (self._bridge.delta_received, self._on_delta),
+                (self._bridge.reply_finished, self._on_finished),
+                (self._bridge.reply_failed, self._on_failed),
+            ):
+                signal.disconnect(slot)
+        self.ended.emit(event)
+        self.deleteLater()
+
+    def _is_mine(self, request_id: str) -> bool:
+        return request_id == self._request_id and not self._is_over
+
+    def _on_state_changed(self, event: StateChanged) -> None:
+        if self._is_mine(event.request_id):
+            self.reply.request_state = event.state
+            self.changed.emit()
+
+    def _on_turns_dropped(self, event: TurnsDropped) -> None:
+        if self._is_mine(event.request_id):
+            self.reply.dropped = event
+            self.changed.emit()
+            self.turns_dropped.emit()
+
+    def _on_prefill_progressed(self, event: PrefillProgress) -> None:
+        if self._is_mine(event.request_id):
+            self.reply.prefill = event
+            self.changed.emit()
+            self.prefill_progressed.emit(event)
+
+    def _on_delta(self, event: Delta) -> None:
+        if not self._is_mine(event.request_id):
+            return
+        reply = self.reply
+        before = (reply.state, reply.is_thinking)
+        if reply.state is not ReplyState.WRITING:
+            reply.state = ReplyState.WRITING
+            self.first_token_received.emit(self._clock() - self._sent_at)
+        if event.was_thinking:
+            self._begun = Begun("", self._begun.thinking + self._begun.text, self._begun.thinking_s)
+            reply.take_text_back()
+            self.answer_taken_back.emit()
+        if event.thinking or event.was_thinking:
+            reply.thinking += event.thinking
+            reply.thinking_s = (self._begun.thinking_s or 0.0) + event.decode_s
+            self.thinking_grew.emit(event.thinking)
+        if event.text:
+            reply.text += event.text
+            self.grew.emit(event.text)
+        if before != (reply.state, reply.is_thinking):
+            self.changed.emit()
+        self.delta_received.emit(event)
+
+    def _on_finished(self, event: Finished) -> None:
+        if not self._is_mine(event.request_id):
+            return
+        reply = self.reply
+        if event.finish_reason is not FinishReason.ABORT or event.text or event.thinking:
+            reply.text = self._begun.text + event.text
+            reply.thinking = self._begun.thinking + event.thinking
+            if event.metrics.thinking_s is not None:
+                reply.thinking_s = (self._begun.thinking_s or 0.0) + event.metrics.thinking_s
+        reply.state = ReplyState.DONE
+        reply.finish_reason, reply.stop_string = event.finish_reason, event.stop_string
+        reply.metrics = event.metrics
+        # A reply that went on has tokens of two requests, and only its text says where the first ended.
+        reply.token_ids = event.token_ids if not self._before.text and not self._before.thinking else ()
+        self._close(event)
+
+    def _on_failed(self, request_id: str, error: ErrorInfo) -> None:
+        if self._is_mine(request_id):
+            self.fail(error)

@@ -1,0 +1,123 @@
+"""Turns as the store keeps them, and back; whatever a file holds becomes a turn or is left out, never an error."""
+
+import logging
+from collections.abc import Mapping
+from typing import Any, TypeVar
+
+import msgspec
+
+from app.desktop.session.turns import ReplyState, ReplyTurn, Turn, UserTurn
+from app.store import Chat, NewNode, Node, NodeState, Partial, ReplyEnd
+from engine import ErrorInfo, RequestMetrics, Role, TurnsDropped
+
+_LOG = logging.getLogger(__name__)
+_DROPPED, _THINKING_S = "dropped", "reply_thinking_s"  # kept beside the measures of the last request
+_STATES = {
+    NodeState.OPEN: ReplyState.INTERRUPTED,
+    NodeState.INTERRUPTED: ReplyState.INTERRUPTED,
+    NodeState.FAILED: ReplyState.FAILED,
+    NodeState.DONE: ReplyState.DONE,
+}
+_T = TypeVar("_T")
+
+
+def turns_of(chat: Chat) -> list[Turn]:
+    """Return the messages of a stored chat, parents before their children."""
+    return [_turn_of(node) for node in chat.nodes]
+
+
+def node_of(chat_id: str, turn: Turn) -> NewNode:
+    """Return a message to be added to the store, as it is now; a reply in progress is an open one."""
+    if isinstance(turn, UserTurn):
+        return NewNode(
+            id=turn.turn_id,
+            chat_id=chat_id,
+            parent_id=turn.parent_id,
+            source_id=turn.source_id,
+            role=Role.USER,
+            content=turn.text,
+        )
+    return NewNode(
+        id=turn.turn_id,
+        chat_id=chat_id,
+        parent_id=turn.parent_id,
+        source_id=turn.source_id,
+        role=Role.ASSISTANT,
+        content=turn.text,
+        thinking=turn.thinking,
+        state=NodeState.OPEN if turn.is_open else NodeState.DONE,
+        settings=turn.settings,
+        model_name=turn.model_name,
+    )
+
+
+def partial_of(reply: ReplyTurn) -> Partial:
+    """Return what has arrived of a reply."""
+    return Partial(node_id=reply.turn_id, content=reply.text, thinking=reply.thinking)
+
+
+def end_of(reply: ReplyTurn) -> ReplyEnd:
+    """Return a reply at its end."""
+    metrics = msgspec.to_builtins(reply.metrics) if reply.metrics is not None else {}
+    if reply.dropped is not None:
+        metrics[_DROPPED] = msgspec.to_builtins(reply.dropped)
+    if reply.thinking_s is not None:
+        metrics[_THINKING_S] = reply.thinking_s
+    return ReplyEnd(
+        node_id=reply.turn_id,
+        content=reply.text,
+        thinking=reply.thinking,
+        token_ids=reply.token_ids,
+        finish_reason=reply.finish_reason,
+        stop_string=reply.stop_string,
+        error=msgspec.to_builtins(reply.error) if reply.error is not None else None,
+        metrics=metrics,
+        template_hash=reply.template_hash,
+        model_fingerprint=reply.model_fingerprint,
+        model_name=reply.model_name,
+    )
+
+
+def _turn_of(node: Node) -> Turn:
+    placed: dict[str, Any] = {
+        "turn_id": node.id,
+        "parent_id": node.parent_id,
+        "source_id": node.source_id,
+        "created_at": node.created_at,
+        "is_deleted": node.is_deleted,
+    }
+    if node.role is not Role.ASSISTANT:
+        return UserTurn(node.content, **placed)
+    metrics, thinking_s = _read(node.metrics, RequestMetrics), node.metrics.get(_THINKING_S)
+    return ReplyTurn(
+        node.model_name,
+        state=_STATES[node.state],
+        text=node.content,
+        thinking=node.thinking,
+        thinking_s=thinking_s if isinstance(thinking_s, int | float) else None,
+        dropped=_read(node.metrics.get(_DROPPED), TurnsDropped),
+        finish_reason=node.finish_reason,
+        stop_string=node.stop_string,
+        metrics=metrics,
+        error=_read(node.error, ErrorInfo),
+        is_edited=_is_edited(node),
+        token_ids=node.token_ids,
+        settings=node.settings,
+        model_fingerprint=node.model_fingerprint,
+        template_hash=node.template_hash,
+        **placed,
+    )
+
+
+def _is_edited(node: Node) -> bool:
+    return node.state is NodeState.DONE and node.finish_reason is None and not node.metrics
+
+
+def _read(values: object, kind: type[_T]) -> _T | None:
+    if not values or not isinstance(values, Mapping):
+        return None
+    try:
+        return msgspec.convert(dict(values), kind)  # what the kind does not know is passed over
+    except (msgspec.ValidationError, TypeError, ValueError) as error:
+        _LOG.info("a record of a reply is not understood: %s", error)
+        return None
