@@ -1,7 +1,7 @@
 """RecordedChat: the tree of one chat, each change of it written as it is made, and the way back from each."""
 
 import time
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 from app.desktop.session.chat_recorder import ChatRecorder
@@ -53,6 +53,11 @@ class RecordedChat:
             is_pinned=False,
             deleted_at=None,
         )
+
+    @property
+    def turns(self) -> Iterable[Turn]:
+        """All messages, in the order in which they were added."""
+        return self._tree.turns
 
     def shown(self) -> Sequence[Turn]:
         """Return the shown messages, oldest first."""
