@@ -1,18 +1,23 @@
 """The bridge: order kept, deltas joined, one timer that rests."""
 
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
-from PySide6.QtCore import QThread
+from PySide6.QtCore import Qt, QThread
 from pytestqt.qtbot import QtBot
 
 from app.desktop.bridge.engine_bridge import EngineBridge
 from engine import (
     Abort,
     ChatMessage,
+    Counted,
+    CountTokens,
     Delta,
+    DescribeEngine,
+    EngineDescribed,
+    EngineDescription,
     EngineDied,
     EngineStartFailed,
     ErrorInfo,
@@ -21,6 +26,7 @@ from engine import (
     Finished,
     FinishReason,
     Generate,
+    Hello,
     LoadCancelled,
     LoadProgress,
     LogLine,
@@ -252,3 +258,102 @@ def test_slow_updates_slow_the_timer_down(bridge: EngineBridge, client: Client, 
     bridge.delta_received.disconnect()
     client.from_thread(delta(request_id, "b", 2))
     qtbot.waitUntil(lambda: bridge._timer.interval() == 33)
+
+
+MESSAGES = [ChatMessage(Role.SYSTEM, "be short"), ChatMessage(Role.USER, "hi")]
+DEATH = ErrorInfo("EngineDied", "The engine stopped unexpectedly (SIGKILL).")
+
+
+def test_count_is_answered_without_a_ticking_timer(bridge: EngineBridge, client: Client, qtbot: QtBot) -> None:
+    options = PromptOptions(mode=PromptMode.CONTINUE)
+    request_id = bridge.count_tokens(MESSAGES, options)
+    assert client.sent == [CountTokens(request_id=request_id, messages=tuple(MESSAGES), options=options)]
+    assert not bridge.is_ticking
+    with qtbot.waitSignal(bridge.counted) as caught:
+        client.from_thread(Counted(request_id=request_id, num_tokens=37))
+    assert caught.args == [request_id, 37]
+    assert not bridge.is_ticking
+
+
+def test_counts_beside_a_reply_leave_its_timer_alone(bridge: EngineBridge, client: Client, qtbot: QtBot) -> None:
+    reply_id = ask(bridge)
+    request_id = bridge.count_tokens(MESSAGES, PromptOptions())
+    with qtbot.waitSignal(bridge.counted):
+        client.from_thread(Counted(request_id=request_id, num_tokens=1))
+    assert bridge.is_ticking
+    client.from_thread(finished(reply_id, ""))
+    qtbot.waitUntil(lambda: not bridge.is_ticking)
+
+
+def test_death_fails_what_is_asked_beside_replies(
+    bridge: EngineBridge, client: Client, qtbot: QtBot, allow_log: Callable[[str], None]
+) -> None:
+    allow_log("the engine died")
+    count_id = bridge.count_tokens(MESSAGES, PromptOptions())
+    bridge.describe_engine()
+    describe_id = client.sent[-1].request_id
+    order: list[Any] = []
+    bridge.count_failed.connect(lambda request_id, error: order.append((request_id, error)))
+    bridge.description_failed.connect(order.append)
+    bridge.engine_died.connect(lambda event: order.append("died"))
+    client.from_thread(
+        Failed(request_id=count_id, error=DEATH),
+        Failed(request_id=describe_id, error=DEATH),
+        EngineDied(exit_code=-9, log_tail=(), error=DEATH),
+    )
+    qtbot.waitUntil(lambda: "died" in order)
+    assert order == [(count_id, DEATH), DEATH, "died"]
+
+
+def test_engine_is_described(bridge: EngineBridge, client: Client, qtbot: QtBot) -> None:
+    bridge.describe_engine()
+    command = client.sent[-1]
+    assert isinstance(command, DescribeEngine)
+    description = EngineDescription(binding="1", library="2", features="", devices=(), default_threads=4)
+    with qtbot.waitSignal(bridge.engine_described) as caught:
+        client.from_thread(EngineDescribed(request_id=command.request_id, description=description))
+    assert caught.args == [description]
+    assert not bridge.is_ticking
+
+
+@pytest.mark.allow_log("the engine died")
+def test_worker_is_known_from_its_hello_to_its_death(bridge: EngineBridge, client: Client, qtbot: QtBot) -> None:
+    assert bridge.worker_pid is None
+    with qtbot.waitSignal(bridge.engine_started) as caught:
+        client.from_thread(Hello(protocol_version=1, pid=4711, engine_version="1"))
+    assert caught.args == [4711]
+    assert bridge.worker_pid == 4711
+    seen: list[int | None] = []
+    bridge.engine_died.connect(lambda event: seen.append(bridge.worker_pid))
+    client.from_thread(EngineDied(exit_code=-9, log_tail=(), error=DEATH))
+    qtbot.waitUntil(lambda: bool(seen))
+    assert seen == [None]
+
+
+def test_one_wake_is_enough_for_many_answers(bridge: EngineBridge, client: Client, qtbot: QtBot) -> None:
+    wakes: list[None] = []
+    bridge._woken.connect(lambda: wakes.append(None), Qt.ConnectionType.DirectConnection)
+    seen: list[str] = []
+    bridge.counted.connect(lambda request_id, num_tokens: seen.append(request_id))
+    ids = [bridge.count_tokens(MESSAGES, PromptOptions()) for _ in range(50)]
+    client.from_thread(*(Counted(request_id=request_id, num_tokens=1) for request_id in ids))
+    assert len(wakes) == 1
+    qtbot.waitUntil(lambda: seen == ids)
+    client.from_thread(Counted(request_id=bridge.count_tokens(MESSAGES, PromptOptions()), num_tokens=1))
+    assert len(wakes) == 2
+
+
+def test_answers_behind_a_failing_listener_are_handed_out(bridge: EngineBridge, client: Client, qtbot: QtBot) -> None:
+    first, second = (bridge.count_tokens(MESSAGES, PromptOptions()) for _ in range(2))
+    seen: list[str] = []
+
+    def listen(event: Event) -> None:
+        bridge._dispatch = dispatch
+        raise RuntimeError("a fault of a listener")
+
+    dispatch, bridge._dispatch = bridge._dispatch, listen
+    bridge.counted.connect(lambda request_id, num_tokens: seen.append(request_id))
+    with qtbot.captureExceptions() as faults:
+        client.from_thread(Counted(request_id=first, num_tokens=1), Counted(request_id=second, num_tokens=2))
+        qtbot.waitUntil(lambda: seen == [second])
+    assert [str(fault[1]) for fault in faults] == ["a fault of a listener"]

@@ -13,14 +13,19 @@ from engine import (
     Abort,
     CancelLoad,
     ChatMessage,
+    Counted,
+    CountTokens,
     Delta,
+    DescribeEngine,
     EngineClient,
+    EngineDescribed,
     EngineDied,
     EngineError,
     Event,
     Failed,
     Finished,
     Generate,
+    Hello,
     LoadCancelled,
     LoadModel,
     LoadProgress,
@@ -47,10 +52,11 @@ _PATIENT = (Delta, PrefillProgress, LoadProgress, LogLine, StateChanged)
 class EngineBridge(QObject):
     """Owns the client; joins the deltas of a tick into one per request.
 
-    The timer runs only while a request is open. It slows down when updates are expensive, so that a slow machine
-    shows text in larger pieces instead of freezing.
+    The timer runs only while a load or a reply is open; all other answers wake the window themselves. It slows down
+    when updates are expensive, so that a slow machine shows text in larger pieces instead of freezing.
 
     Signals:
+        engine_started: process id of the worker, each time one has come up.
         load_progressed: request id, share 0 to 1.
         model_loaded: request id, ModelDescription.
         load_cancelled: request id.
@@ -61,9 +67,14 @@ class EngineBridge(QObject):
         delta_received: Delta with all text and thinking since the last one.
         reply_finished: Finished.
         reply_failed: request id, ErrorInfo.
+        counted: request id, number of prompt tokens.
+        count_failed: request id, ErrorInfo.
+        engine_described: EngineDescription.
+        description_failed: ErrorInfo.
         engine_died: EngineDied; every open request has failed before.
     """
 
+    engine_started = Signal(int)
     load_progressed = Signal(str, float)
     model_loaded = Signal(str, object)
     load_cancelled = Signal(str)
@@ -74,6 +85,10 @@ class EngineBridge(QObject):
     delta_received = Signal(object)
     reply_finished = Signal(object)
     reply_failed = Signal(str, object)
+    counted = Signal(str, int)
+    count_failed = Signal(str, object)
+    engine_described = Signal(object)
+    description_failed = Signal(object)
     engine_died = Signal(object)
 
     _woken = Signal()
@@ -84,6 +99,10 @@ class EngineBridge(QObject):
         self._events: deque[Event] = deque()
         self._loads: set[str] = set()
         self._replies: set[str] = set()
+        self._counts: set[str] = set()
+        self._descriptions: set[str] = set()
+        self._worker_pid: int | None = None
+        self._is_woken = False
         self._is_closed = False
         self._timer = QTimer(self)
         self._timer.setInterval(_TICK_MS)
@@ -94,6 +113,11 @@ class EngineBridge(QObject):
     def is_ticking(self) -> bool:
         """Whether the timer runs."""
         return self._timer.isActive()
+
+    @property
+    def worker_pid(self) -> int | None:
+        """Process id of the worker; None until it has come up, and after its death."""
+        return self._worker_pid
 
     def start(self) -> None:
         """Start the engine without waiting for it."""
@@ -141,6 +165,19 @@ class EngineBridge(QObject):
         """Stop a reply; it still finishes, with the reason `abort`."""
         self._client.send(Abort(request_id=request_id))
 
+    def count_tokens(self, messages: Sequence[ChatMessage], options: PromptOptions) -> str:
+        """Ask how many tokens the prompt of a chat has and return the request id; exactly one answer follows."""
+        request_id = _new_id("count")
+        self._counts.add(request_id)
+        self._client.send(CountTokens(request_id=request_id, messages=tuple(messages), options=options))
+        return request_id
+
+    def describe_engine(self) -> None:
+        """Ask for versions and devices."""
+        request_id = _new_id("describe")
+        self._descriptions.add(request_id)
+        self._client.send(DescribeEngine(request_id=request_id))
+
     def close(self, timeout_s: float) -> None:
         """End the engine; no signal is emitted afterwards."""
         self._is_closed = True
@@ -151,14 +188,29 @@ class EngineBridge(QObject):
     def _on_event(self, event: Event) -> None:
         """Take an event; called on the reader thread, so it touches the queue and nothing else."""
         self._events.append(event)
-        if not isinstance(event, _PATIENT) and not self._is_closed:
+        # One call to wake the window is enough however many events come before it follows: the flag is taken back
+        # before the queue is looked at, so none is left lying.
+        if not isinstance(event, _PATIENT) and not self._is_closed and not self._is_woken:
+            self._is_woken = True
             self._woken.emit()
 
     @Slot()
     def _drain(self) -> None:
         if self._is_closed:
             return
+        self._is_woken = False
         begin = time.perf_counter()
+        try:
+            self._hand_out()
+        except Exception:  # of a listener: what came after it is not to wait for the next event
+            self._woken.emit()
+            raise
+        if not self._loads and not self._replies:
+            self._timer.stop()
+        spent_ms = (time.perf_counter() - begin) * 1000
+        self._timer.setInterval(round(min(max(_TICK_MS, _PACE * spent_ms), _SLOWEST_TICK_MS)))
+
+    def _hand_out(self) -> None:
         joined: dict[str, list[Delta]] = {}
         while self._events:
             event = self._events.popleft()
@@ -170,10 +222,6 @@ class EngineBridge(QObject):
             self._dispatch(event)
         for deltas in joined.values():
             self._emit_deltas(deltas)
-        if not self._loads and not self._replies:
-            self._timer.stop()
-        spent_ms = (time.perf_counter() - begin) * 1000
-        self._timer.setInterval(round(min(max(_TICK_MS, _PACE * spent_ms), _SLOWEST_TICK_MS)))
 
     def _emit_deltas(self, deltas: Sequence[Delta]) -> None:
         if deltas:
@@ -181,6 +229,31 @@ class EngineBridge(QObject):
 
     def _dispatch(self, event: Event) -> None:
         match event:
+            case Finished():
+                self._replies.discard(event.request_id)
+                self.reply_finished.emit(event)
+            case Failed():
+                self._on_failed(event)
+            case StateChanged():
+                self.state_changed.emit(event)
+            case TurnsDropped():
+                self.turns_dropped.emit(event)
+            case PrefillProgress():
+                self.prefill_progressed.emit(event)
+            case Counted():
+                self._counts.discard(event.request_id)
+                self.counted.emit(event.request_id, event.num_tokens)
+            case LogLine():
+                _ENGINE_LOG.log(event.level, "%s", event.text)
+            case _:
+                self._dispatch_of_engine(event)
+
+    def _dispatch_of_engine(self, event: Event) -> None:
+        """Dispatch what is about the engine and its model, and comes seldom."""
+        match event:
+            case Hello():
+                self._worker_pid = event.pid
+                self.engine_started.emit(event.pid)
             case LoadProgress():
                 self.load_progressed.emit(event.request_id, event.progress)
             case ModelLoaded():
@@ -189,22 +262,13 @@ class EngineBridge(QObject):
             case LoadCancelled():
                 self._loads.discard(event.request_id)
                 self.load_cancelled.emit(event.request_id)
-            case StateChanged():
-                self.state_changed.emit(event)
-            case TurnsDropped():
-                self.turns_dropped.emit(event)
-            case PrefillProgress():
-                self.prefill_progressed.emit(event)
-            case Finished():
-                self._replies.discard(event.request_id)
-                self.reply_finished.emit(event)
-            case Failed():
-                self._on_failed(event)
+            case EngineDescribed():
+                self._descriptions.discard(event.request_id)
+                self.engine_described.emit(event.description)
             case EngineDied():
                 _LOG.warning("the engine died: %s", event.error.message)
+                self._worker_pid = None
                 self.engine_died.emit(event)
-            case LogLine():
-                _ENGINE_LOG.log(event.level, "%s", event.text)
             case _:
                 _LOG.debug("nothing in the window waits for %s", type(event).__name__)
 
@@ -215,6 +279,12 @@ class EngineBridge(QObject):
         elif event.request_id in self._replies:
             self._replies.discard(event.request_id)
             self.reply_failed.emit(event.request_id, event.error)
+        elif event.request_id in self._counts:
+            self._counts.discard(event.request_id)
+            self.count_failed.emit(event.request_id, event.error)
+        elif event.request_id in self._descriptions:
+            self._descriptions.discard(event.request_id)
+            self.description_failed.emit(event.error)
 
 
 def _joined(deltas: Sequence[Delta]) -> Delta:
