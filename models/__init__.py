@@ -10,6 +10,7 @@ from models.errors import (
     TruncatedGGUF,
     UnsupportedGGUF,
 )
+from models.fingerprint import fingerprint, template_hash
 from models.gguf_info import GGUFInfo, check_is_chat_model, missing_parts, read_gguf_info
 from models.hyperparameters import Hyperparameters
 from models.model_kinds import ModelKind
@@ -33,6 +34,8 @@ __all__ = [
     "UnsupportedGGUF",
     "check_is_chat_model",
     "find_starter",
+    "fingerprint",
     "missing_parts",
     "read_gguf_info",
+    "template_hash",
 ]

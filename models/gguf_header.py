@@ -22,6 +22,7 @@ MAX_DIMENSIONS = 4
 MAX_ARRAY_STRINGS = 4_000_000  # five times the largest vocabulary with its merges
 MAX_KEPT_BYTES = 16 * 2**20
 MAX_KEPT_STRING_BYTES = 1024
+CHAT_TEMPLATE_KEY = "tokenizer.chat_template"
 MAX_KEPT_ARRAY_ELEMENTS = 512  # per-layer values; llama.cpp has no more layers
 DEFAULT_ALIGNMENT = 32
 
@@ -91,13 +92,20 @@ Value = str | float | int | bool | ArrayValue
 
 @dataclasses.dataclass(frozen=True)
 class Header:
-    """What a header holds; strings are cut to MAX_KEPT_STRING_BYTES."""
+    """What a header holds; strings are cut to MAX_KEPT_STRING_BYTES.
+
+    Attributes:
+        header_bytes: where the last tensor entry ends.
+        template_span: where the chat template begins and how many bytes it has; None where there is none.
+    """
 
     version: int
     values: dict[str, Value]
     num_tensors: int
     num_parameters: int
     tensor_bytes: int
+    header_bytes: int
+    template_span: tuple[int, int] | None
 
 
 class HeaderReader:
@@ -118,6 +126,7 @@ class HeaderReader:
         self._at = 0  # next byte, as an index into the buffer
         self._kept_bytes = 0
         self._num_array_strings = 0
+        self._template_span: tuple[int, int] | None = None
 
     def read(self) -> Header:
         """Return the header of a file whose magic was found right.
@@ -136,7 +145,7 @@ class HeaderReader:
             self._read_key(index, values)
         alignment = self._alignment(values)
         num_parameters, tensor_bytes = self._read_tensors(num_tensors, alignment)
-        return Header(version, values, num_tensors, num_parameters, tensor_bytes)
+        return Header(version, values, num_tensors, num_parameters, tensor_bytes, self._position(), self._template_span)
 
     # --- faults ---
 
@@ -258,6 +267,8 @@ class HeaderReader:
     def _string(self, key: str) -> str:
         what = f"the value of {_shown(key)}"
         length = self._length(max(self._file_bytes, 2**31), what)
+        if key == CHAT_TEMPLATE_KEY:
+            self._template_span = (self._position(), length)
         kept = self._take(min(length, MAX_KEPT_STRING_BYTES), what)
         self._skip(length - len(kept), what)
         self._keep(len(kept))

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from models.errors import CorruptGGUF, MissingParts, NotAChatModel, NotGGUF, TruncatedGGUF, UnsupportedGGUF
 from models.foreign_files import HEAD_BYTES, recognise
-from models.gguf_header import MAGIC, ArrayValue, Header, HeaderReader, Value
+from models.gguf_header import CHAT_TEMPLATE_KEY, MAGIC, ArrayValue, Header, HeaderReader, Value
 from models.hyperparameters import Hyperparameters, read_hyperparameters
 from models.model_kinds import RUNNABLE_KINDS, WHY_NO_CHAT, ModelKind, kind_of
 from models.quant_types import FILE_TYPE_NAMES
@@ -30,6 +30,8 @@ class GGUFInfo:
         hyperparameters: None in kinds that are not run on their own.
         weight_bytes: bytes of all tensors of this file.
         split_no, split_count: 0-based number of this file in a split model; 0 and 1 for a model in one file.
+        header_bytes: what comes before the tensors.
+        template_span: where in the file the chat template begins and how many bytes it has; None where there is none.
     """
 
     path: Path
@@ -47,6 +49,8 @@ class GGUFInfo:
     hyperparameters: Hyperparameters | None
     split_no: int = 0
     split_count: int = 1
+    header_bytes: int = 0
+    template_span: tuple[int, int] | None = None
 
     @property
     def n_ctx_train(self) -> int:
@@ -66,7 +70,7 @@ def read_gguf_info(path: Path) -> GGUFInfo:
         GGUFError: it is no sound GGUF file.
         OSError: it cannot be read.
     """
-    name = _printable(path.name)
+    name = printable(path.name)
     if not stat.S_ISREG(path.stat().st_mode):  # a pipe would block, a device has no size
         if path.is_dir():
             raise IsADirectoryError(f"{path} is a folder")
@@ -86,23 +90,30 @@ def check_is_chat_model(info: GGUFInfo) -> None:
         NotAChatModel: it is of another kind; the message says which, the hint what it belongs to.
         MissingParts: it is split, and parts are not beside it.
     """
-    name = _printable(info.path.name)
+    name = printable(info.path.name)
     if info.kind in WHY_NO_CHAT:
         what, hint = WHY_NO_CHAT[info.kind]
         raise NotAChatModel(f"{name} is {what}, not a model to chat with.", hint)
     if info.split_no > 0:
         raise NotAChatModel(
             f"{name} is part {info.split_no + 1} of {info.split_count} of a split model.",
-            f"Open its first part, {_printable(_part_path(info, 0).name)}.",
+            f"Open its first part, {printable(_part_path(info, 0).name)}.",
         )
     missing = missing_parts(info)
     if missing:
-        names = ", ".join(_printable(part.name) for part in missing[:_NAMED_PARTS])
+        names = ", ".join(printable(part.name) for part in missing[:_NAMED_PARTS])
         more = f" and {len(missing) - _NAMED_PARTS} more" if len(missing) > _NAMED_PARTS else ""
         raise MissingParts(
             f"{name} is split into {info.split_count} files and these are missing: {names}{more}.",
             "Put all parts into one folder under their own names.",
         )
+
+
+def parts_of(info: GGUFInfo) -> tuple[Path, ...]:
+    """Return the files of a model, in their order, whether they are there or not."""
+    if info.split_count == 1:
+        return (info.path,)
+    return tuple(_part_path(info, number) for number in range(info.split_count))
 
 
 def missing_parts(info: GGUFInfo) -> tuple[Path, ...]:
@@ -112,7 +123,7 @@ def missing_parts(info: GGUFInfo) -> tuple[Path, ...]:
     """
     if info.split_count == 1:
         return ()
-    return tuple(part for number in range(info.split_count) if not (part := _part_path(info, number)).exists())
+    return tuple(part for part in parts_of(info) if not part.exists())
 
 
 def _check_magic(head: bytes, file_bytes: int, name: str) -> None:
@@ -151,13 +162,15 @@ def _describe(path: Path, file_bytes: int, header: Header, name: str) -> GGUFInf
         name=_text(values, "general.name"),
         type_name=_type_name(values),
         licence=_text(values, "general.license"),
-        has_chat_template=bool(_text(values, "tokenizer.chat_template")),
+        has_chat_template=bool(_text(values, CHAT_TEMPLATE_KEY)),
         num_tensors=header.num_tensors,
         num_parameters=header.num_parameters,
         weight_bytes=header.tensor_bytes,
         hyperparameters=read_hyperparameters(values, architecture, name) if kind in RUNNABLE_KINDS else None,
         split_no=split_no,
         split_count=split_count,
+        header_bytes=header.header_bytes,
+        template_span=header.template_span,
     )
 
 
@@ -184,9 +197,9 @@ def _text(values: dict[str, Value], key: str) -> str:
     value = values.get(key, "")
     if isinstance(value, ArrayValue) or not isinstance(value, str):
         return ""
-    return _printable(value[:_TEXT_CHARACTERS]).strip()
+    return printable(value[:_TEXT_CHARACTERS]).strip()
 
 
-def _printable(text: str) -> str:
+def printable(text: str) -> str:
     """Return text of unknown origin without characters that could steer a terminal or hide others."""
     return "".join(c if c.isprintable() else "\ufffd" for c in text)

@@ -8,7 +8,16 @@ import app.model_choice
 from app.errors import AppError, ModelFileMissing, ModelFileUnreadable, StarterMissing
 from app.model_choice import choose_model
 from app.settings import Settings
-from models import STARTER_INSTALL, STARTER_LABEL, CorruptGGUF, NotAChatModel, NotGGUF
+from models import (
+    STARTER_INSTALL,
+    STARTER_LABEL,
+    CorruptGGUF,
+    NotAChatModel,
+    NotGGUF,
+    fingerprint,
+    read_gguf_info,
+    template_hash,
+)
 from tests.support.gguf_files import write_other_kinds, write_tiny_model
 from tests.support.hostile_gguf import FOREIGN_FILES, IMPOSSIBLE_FILES
 
@@ -93,3 +102,21 @@ def test_damaged_and_foreign_files_are_refused(tmp_path: Path) -> None:
     path.write_bytes(IMPOSSIBLE_FILES["key count -5"])
     with pytest.raises(CorruptGGUF):
         choose_model(str(path), Settings())
+
+
+def test_choice_tells_model_and_template(tiny: Path) -> None:
+    choice = choose_model(str(tiny), Settings())
+    info = read_gguf_info(tiny)
+    assert (choice.fingerprint, choice.template_hash) == (fingerprint(info), template_hash(info))
+
+
+@pytest.mark.parametrize("error", [FileNotFoundError(2, "gone"), OSError(5, "Input/output error")], ids=repr)
+def test_file_that_goes_while_it_is_looked_at_is_told(
+    tiny: Path, monkeypatch: pytest.MonkeyPatch, error: OSError
+) -> None:
+    def refuse(info: object) -> str:
+        raise error
+
+    monkeypatch.setattr(app.model_choice, "fingerprint", refuse)
+    with pytest.raises((ModelFileMissing, ModelFileUnreadable)):
+        choose_model(str(tiny), Settings())
