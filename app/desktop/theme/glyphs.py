@@ -1,5 +1,6 @@
 """Line glyphs for buttons, drawn as paths: sharp at every scale and coloured by the theme, no image files."""
 
+import math
 from collections.abc import Callable
 
 from PySide6.QtCore import QPointF, QRectF, QSize, Qt
@@ -53,16 +54,58 @@ def _dots() -> QPainterPath:
     return path
 
 
+def _search() -> QPainterPath:
+    path = QPainterPath()
+    path.addEllipse(QPointF(7, 7), 4.2, 4.2)
+    path.addPath(_lines(((10.2, 10.2), (13.5, 13.5))))
+    return path
+
+
+def _pencil() -> QPainterPath:
+    path = _lines(((3, 13), (3.6, 10), (10.8, 2.8), (13.2, 5.2), (6, 12.4), (3, 13)))
+    path.addPath(_lines(((9.2, 4.4), (11.6, 6.8))))
+    return path
+
+
+def _pin() -> QPainterPath:
+    path = _lines(((5.5, 2.5), (10.5, 2.5)), ((6.2, 2.5), (5.8, 7), (4, 9.5), (12, 9.5), (10.2, 7), (9.8, 2.5)))
+    path.addPath(_lines(((8, 9.5), (8, 14))))
+    return path
+
+
+def _trash() -> QPainterPath:
+    path = _lines(((2.5, 4.5), (13.5, 4.5)), ((6, 4.5), (6.4, 2.5), (9.6, 2.5), (10, 4.5)))
+    path.addPath(_lines(((4, 4.5), (4.7, 13.5), (11.3, 13.5), (12, 4.5)), ((6.8, 7), (7, 11)), ((9.2, 7), (9, 11))))
+    return path
+
+
+def _gear() -> QPainterPath:
+    path = QPainterPath()
+    path.addEllipse(QPointF(8, 8), 1.9, 1.9)
+    path.addEllipse(QPointF(8, 8), 4.5, 4.5)
+    for tooth in range(8):
+        angle = math.radians(tooth * 45 + 22.5)
+        x, y = math.cos(angle), math.sin(angle)
+        path.addPath(_lines(((8 + 4.6 * x, 8 + 4.6 * y), (8 + 6.3 * x, 8 + 6.3 * y))))
+    return path
+
+
 _GLYPHS: dict[str, Callable[[], QPainterPath]] = {
     "plus": lambda: _lines(((8, 3), (8, 13)), ((3, 8), (13, 8))),
     "close": lambda: _lines(((4, 4), (12, 12)), ((12, 4), (4, 12))),
     "check": lambda: _lines(((3, 8.5), (6.5, 12), (13, 4.5))),
+    "chevron_up": lambda: _lines(((4, 10), (8, 6), (12, 10))),
     "chevron_down": lambda: _lines(((4, 6.5), (8, 10.5), (12, 6.5))),
     "chevron_right": lambda: _lines(((6.5, 4), (10.5, 8), (6.5, 12))),
     "copy": _copy,
     "retry": _retry,
     "panel": _panel,
     "dots": _dots,
+    "search": _search,
+    "pencil": _pencil,
+    "pin": _pin,
+    "trash": _trash,
+    "gear": _gear,
 }
 
 

@@ -9,7 +9,17 @@ Px = Callable[[float], int]
 
 def application_stylesheet(c: Colours, px: Px) -> str:
     """Return the Qt stylesheet of the whole application."""
-    return "".join((_bases(c, px), _buttons(c, px), _inputs(c, px), _frames(c, px), _scroll_bars(c, px), _menus(c, px)))
+    return "".join(
+        (
+            _bases(c, px),
+            _buttons(c, px),
+            _inputs(c, px),
+            _frames(c, px),
+            _scroll_bars(c, px),
+            _menus(c, px),
+            _finding(c, px),
+        )
+    )
 
 
 def document_stylesheet(c: Colours, px: Px, code_families: str) -> str:
@@ -156,4 +166,22 @@ def _menus(c: Colours, px: Px) -> str:
     QMenu::item:selected {{ background:{c.selection}; }}
     QMenu::item:disabled {{ color:{c.muted}; }}
     QMenu::separator {{ height:1px;background:{c.border};margin:{px(4)}px {px(8)}px; }}
+    """
+
+
+def _finding(c: Colours, px: Px) -> str:
+    return f"""
+    #sidebar {{ background:{c.surface};border:0;border-right:1px solid {c.border}; }}
+    QPushButton[kind="sideNew"] {{ background:{c.raised};border:1px solid {c.border};text-align:left;
+        padding:{px(5)}px {px(10)}px {px(5)}px {px(34)}px; }}
+    QPushButton[kind="sideNew"]:hover {{ background:{c.hover}; }}
+    QPushButton[kind="sideNew"]:focus {{ border:2px solid {c.accent};
+        padding:{px(4)}px {px(9)}px {px(4)}px {px(33)}px; }}
+    QPushButton[kind="side"] {{ text-align:left;padding:{px(5)}px {px(4)}px {px(5)}px {px(34)}px; }}
+    QPushButton[kind="side"]:focus {{ padding:{px(4)}px {px(3)}px {px(4)}px {px(33)}px; }}
+    QLabel[role="problem"] {{ color:{c.warn};font-size:{px(12)}px; }}
+    #findBar {{ background:{c.raised};border:1px solid {c.border};border-radius:{px(8)}px; }}
+    #trashPage {{ background:{c.bg}; }}
+    #trashList {{ background:{c.surface};border:1px solid {c.border};border-radius:{px(8)}px;padding:{px(4)}px; }}
+    #purge[asks="true"] {{ color:{c.error};border-color:{c.error};font-weight:600; }}
     """

@@ -1,0 +1,1 @@
+"""Lists as views read them: finished elsewhere, swapped in here."""
