@@ -156,6 +156,8 @@ class Sidebar(QFrame):
         self._shown_text = sought
         self._count.setText(self._summary_of(hits))
         self.hits.show_hits(hits)
+        if not hits and self.hits.hasFocus():
+            self.focus_search()
         self.hits.setVisible(bool(hits))
         self._hint.setVisible(not hits)
         self._show_page()

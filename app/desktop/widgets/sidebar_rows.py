@@ -1,7 +1,7 @@
 """RowList: a list whose rows are painted by us, and what the painters of its rows share."""
 
 from PySide6.QtCore import QEvent, QModelIndex, QPersistentModelIndex, QRect, QRectF, Qt, Signal
-from PySide6.QtGui import QFocusEvent, QKeyEvent, QPainter, QPen
+from PySide6.QtGui import QFocusEvent, QGuiApplication, QKeyEvent, QPainter, QPen
 from PySide6.QtWidgets import QListView, QStyle, QStyleOptionViewItem, QWidget
 
 from app.desktop.theme.theme import Theme
@@ -108,14 +108,14 @@ def paint_row(painter: QPainter, theme: Theme, option: QStyleOptionViewItem, *, 
         painter.drawRoundedRect(box.adjusted(1, 1, -1, -1), radius - 1, radius - 1)
 
 
-def paint_line(painter: QPainter, box: QRect, text: str) -> None:
-    """Paint one line with the font and pen of the painter, cut where there is no room, whatever its direction."""
+def paint_line(painter: QPainter, box: QRect, text: str, *, is_at_end: bool = False) -> None:
+    """Paint one line with the font and pen of the painter, cut where there is no room.
+
+    It stands at the start of the box in the direction of the window, whatever its own, or at the end.
+    """
     cut = painter.fontMetrics().elidedText(text, Qt.TextElideMode.ElideRight, box.width())
-    side = (
-        Qt.AlignmentFlag.AlignLeft
-        if painter.layoutDirection() != Qt.LayoutDirection.RightToLeft
-        else Qt.AlignmentFlag.AlignRight
-    )
+    is_right = is_at_end != (QGuiApplication.layoutDirection() == Qt.LayoutDirection.RightToLeft)
+    side = Qt.AlignmentFlag.AlignRight if is_right else Qt.AlignmentFlag.AlignLeft
     painter.drawText(box, side | Qt.AlignmentFlag.AlignAbsolute | Qt.AlignmentFlag.AlignVCenter, cut)
 
 
