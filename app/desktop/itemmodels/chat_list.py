@@ -101,9 +101,13 @@ class ChatListModel(QStringListModel):
     def __init__(self, parent: QObject | None = None) -> None:
         super().__init__(parent)
         self._entries: list[Entry] = []
+        self._coming: list[Entry] = []
         self._open_id: str | None = None
         self._streaming: frozenset[str] = frozenset()
         self._unread: frozenset[str] = frozenset()
+        # Connected before anybody else can be: all others see the lines and their number change together.
+        for changed in (self.rowsInserted, self.rowsRemoved, self.rowsMoved, self.modelReset):
+            changed.connect(self._take_coming)
 
     @property
     def entries(self) -> Sequence[Entry]:
@@ -141,15 +145,14 @@ class ChatListModel(QStringListModel):
         gone, come = old[start : len(old) - end], new[start : len(new) - end]
         if not gone and not come:
             return
+        self._coming = new
         parent, last = QModelIndex(), start + len(gone) - 1
         if not come:
             self.removeRows(start, len(gone))
-            self._entries = new
-            return
-        self._entries = new
-        if not gone:
+        elif not gone:
             self.insertRows(start, len(come))
         elif [entry.chat_id for entry in gone] == [entry.chat_id for entry in come]:
+            self._take_coming()
             self.dataChanged.emit(self.index(start), self.index(last))
         elif [gone[-1], *gone[:-1]] == come:
             self.moveRows(parent, last, 1, parent, start)
@@ -191,9 +194,12 @@ class ChatListModel(QStringListModel):
     def flags(self, index: QModelIndex | QPersistentModelIndex) -> Qt.ItemFlag:
         """See QAbstractItemModel; heads are passed over by the keyboard."""
         if self.entry(index.row()).is_head:
-            return Qt.ItemFlag.ItemNeverHasChildren
+            return Qt.ItemFlag.NoItemFlags
         item = Qt.ItemFlag
         return item.ItemIsEnabled | item.ItemIsSelectable | item.ItemIsEditable | item.ItemNeverHasChildren
+
+    def _take_coming(self) -> None:
+        self._entries = self._coming
 
     def _spoken(self, entry: Entry) -> str:
         parts = [shown_title(entry.text)]

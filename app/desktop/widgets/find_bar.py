@@ -11,7 +11,7 @@ from app.desktop.theme.glyphs import GlyphButton
 from app.desktop.theme.theme import Theme
 from app.store import find_places
 
-MAX_PLACES = 10_000  # of a single letter in a long chat; more would only cost time
+MAX_PLACES = 5_000  # of a single letter in a long chat; more would only cost time
 
 _WIDTH = 380
 _GOING = (Qt.Key.Key_F3, Qt.Key.Key_Return, Qt.Key.Key_Enter)

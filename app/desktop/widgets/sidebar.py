@@ -85,6 +85,7 @@ class Sidebar(QFrame):
         self._hint = _line("meta")
         self._hint.setText(self.tr("A search looks for exactly this text, in titles and in all messages."))
         self._problem = _line("problem")
+        self._problem.setObjectName("sidebarProblem")
         self._problem.hide()
         self._stack = QStackedWidget()
         self._chats_page, self._hits_page = self._build_pages()
@@ -168,6 +169,7 @@ class Sidebar(QFrame):
 
     def clear_search(self) -> None:
         """Show the chats again."""
+        self._wants_hits = False
         self.field.clear()
 
     def show_problem(self, text: str) -> None:
@@ -202,7 +204,8 @@ class Sidebar(QFrame):
         self.new_chat.clicked.connect(self.new_chat_requested)
         self.trash.clicked.connect(self.trash_requested)
         self.settings.clicked.connect(self.settings_requested)
-        self.field.sought.connect(self._on_sought)
+        self.field.textChanged.connect(self._on_field_changed)
+        self.field.sought.connect(self.search_changed)
         self.field.entered.connect(self._on_entered)
         self.field.escaped.connect(self._leave_search)
         self.chats.row_chosen.connect(lambda row: self.chat_opened.emit(self.chats.chats.entry(row).chat_id))
@@ -249,16 +252,15 @@ class Sidebar(QFrame):
         self.chats.setVisible(has_chats)
         self._stack.setCurrentWidget(self._hits_page if self.is_searching else self._chats_page)
 
-    def _on_sought(self, text: str) -> None:
-        if not text:
-            self._shown_text = ""
-            self._wants_hits = False
-            had_focus = self.hits.hasFocus()
-            self._show_page()
-            self.hits.show_hits(())
-            if had_focus:
-                self.focus_list()
-        self.search_changed.emit(text)
+    def _on_field_changed(self) -> None:
+        if self.field.text_sought or not self.is_searching:
+            return
+        had_focus = self.hits.hasFocus()
+        self._shown_text = ""
+        self._show_page()
+        self.hits.show_hits(())
+        if had_focus:
+            self.focus_list()
 
     def _on_entered(self) -> None:
         is_answered = self._shown_text == self.field.text_sought

@@ -36,7 +36,7 @@ class RowList(QListView):
         self.setVerticalScrollMode(QListView.ScrollMode.ScrollPerPixel)
         self.setResizeMode(QListView.ResizeMode.Adjust)
         self.setTextElideMode(Qt.TextElideMode.ElideNone)
-        self.clicked.connect(lambda index: self.row_chosen.emit(index.row()))
+        self.clicked.connect(self._choose)
         theme.changed.connect(self._on_theme_changed)
         self._on_theme_changed()
 
@@ -57,8 +57,7 @@ class RowList(QListView):
         if event.key() == Qt.Key.Key_Escape:
             self.escaped.emit()
         elif event.key() in _CHOOSING:
-            if self.is_row(before.row()):
-                self.row_chosen.emit(before.row())
+            self._choose(before)
         else:
             super().keyPressEvent(event)
             if event.key() == Qt.Key.Key_Up and self.currentIndex() == before:
@@ -77,6 +76,10 @@ class RowList(QListView):
 
     def _is_own_key(self, event: QKeyEvent) -> bool:
         return event.key() == Qt.Key.Key_Escape
+
+    def _choose(self, index: Index) -> None:
+        if self.is_row(index.row()):
+            self.row_chosen.emit(index.row())
 
     def _start(self) -> None:
         if self.currentIndex().isValid():

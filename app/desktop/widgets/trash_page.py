@@ -3,7 +3,17 @@
 from collections.abc import Sequence
 from typing import Any
 
-from PySide6.QtCore import QDateTime, QLocale, QModelIndex, QPersistentModelIndex, QSize, QStringListModel, Qt, Signal
+from PySide6.QtCore import (
+    QDateTime,
+    QEvent,
+    QLocale,
+    QModelIndex,
+    QPersistentModelIndex,
+    QSize,
+    QStringListModel,
+    Qt,
+    Signal,
+)
 from PySide6.QtGui import QFocusEvent, QKeyEvent, QPainter
 from PySide6.QtWidgets import (
     QFrame,
@@ -63,7 +73,8 @@ class _TrashModel(QStringListModel):
         return None
 
     def flags(self, index: QModelIndex | QPersistentModelIndex) -> Qt.ItemFlag:
-        return Qt.ItemFlag.ItemIsEnabled | Qt.ItemFlag.ItemIsSelectable | Qt.ItemFlag.ItemNeverHasChildren
+        is_chat = self.chat(index.row()) is not None
+        return Qt.ItemFlag.ItemIsEnabled | Qt.ItemFlag.ItemIsSelectable if is_chat else Qt.ItemFlag.NoItemFlags
 
 
 class _TrashDelegate(QStyledItemDelegate):
@@ -185,7 +196,6 @@ class TrashPage(QFrame):
         self.restore.clicked.connect(self._on_restore)
         self.purge.confirmed.connect(self._on_purge)
         self.list.escaped.connect(self.closed)
-        self.list.doubleClicked.connect(self._on_restore)
         self.list.selectionModel().currentChanged.connect(self._on_current_changed)
         theme.changed.connect(self._on_theme_changed)
         self._on_theme_changed()
@@ -223,6 +233,14 @@ class TrashPage(QFrame):
         """Go to the chats, or where there are none to the way out."""
         part: QWidget = self.close_button if self.list.isHidden() else self.list
         part.setFocus(Qt.FocusReason.ShortcutFocusReason)
+
+    def event(self, event: QEvent) -> bool:
+        """Keep Esc, which means something else to the window."""
+        is_asked = event.type() == QEvent.Type.ShortcutOverride and isinstance(event, QKeyEvent)
+        if is_asked and event.key() == Qt.Key.Key_Escape:
+            event.accept()
+            return True
+        return super().event(event)
 
     def keyPressEvent(self, event: QKeyEvent) -> None:
         """See QWidget."""
