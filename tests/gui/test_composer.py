@@ -12,7 +12,8 @@ from PySide6.QtWidgets import QApplication, QWidget
 from pytestqt.qtbot import QtBot
 
 from app.desktop.theme.theme import Theme
-from app.desktop.widgets.composer import MAX_PASTE_CHARS, Composer
+from app.desktop.widgets.composer import Composer
+from app.desktop.widgets.composer_text import MAX_PASTE_CHARS
 
 
 @pytest.fixture

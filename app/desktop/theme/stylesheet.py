@@ -105,7 +105,9 @@ def _inputs(c: Colours, px: Px) -> str:
     #composerFrame {{ background:{c.raised};border:1px solid {c.control_border};border-radius:{px(12)}px; }}
     #composerFrame[focused="true"] {{ border-color:{c.accent}; }}
     #composerText {{ background:transparent;border:0;font-size:{px(15)}px; }}
-    #pasteChip {{ background:{c.code};border:1px solid {c.border};border-radius:{px(8)}px; }}
+    #pasteChip, #queuedMessage {{ background:{c.code};border:1px solid {c.border};border-radius:{px(8)}px; }}
+    #tokenCount {{ color:{c.muted};font-size:{px(12)}px; }}
+    #tokenCount[warning="true"] {{ color:{c.warn};font-weight:600; }}
     QLineEdit, #stopStrings {{ background:{c.raised};color:{c.text};border:1px solid {c.control_border};
         border-radius:{px(6)}px;padding:{px(3)}px {px(7)}px;font-size:{px(13)}px; }}
     QLineEdit:focus, #stopStrings:focus {{ border:2px solid {c.accent};padding:{px(2)}px {px(6)}px; }}

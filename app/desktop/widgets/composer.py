@@ -1,235 +1,228 @@
 """Composer: where the message is written. It never loses text and never sends what an input method still composes."""
 
-from PySide6.QtCore import QMimeData, QRect, Qt, Signal
-from PySide6.QtGui import QFocusEvent, QInputMethodEvent, QKeyEvent, QKeySequence, QResizeEvent, QTextCursor
-from PySide6.QtWidgets import QFrame, QHBoxLayout, QLabel, QPlainTextEdit, QPushButton, QVBoxLayout, QWidget
+import collections
+from collections.abc import Callable, Sequence
 
-from app.desktop.rendering.plain import has_visible_text
-from app.desktop.theme.glyphs import GlyphButton
+from PySide6.QtCore import QRect, QTimer, Signal
+from PySide6.QtGui import QResizeEvent, QTextCursor
+from PySide6.QtWidgets import QFrame, QHBoxLayout, QPushButton, QVBoxLayout, QWidget
+
 from app.desktop.theme.theme import Theme
-from app.desktop.widgets.figures import bytes_text, count_text
-from engine import clean_text
+from app.desktop.widgets.composer_draft import Draft, can_be_edited, read_draft
+from app.desktop.widgets.composer_text import ComposerText
+from app.desktop.widgets.message_queue import MessageQueue, QueuedMessage
+from app.desktop.widgets.pasted_texts import PastedTexts
+from app.desktop.widgets.send_buttons import SendButtons
+from app.desktop.widgets.sent_history import SentHistory
+from app.desktop.widgets.token_count import TokenCount
+from app.settings import SendKey
 
-# A text edit lays out long lines again at every key, which takes seconds beyond these.
-MAX_PASTE_CHARS = 20_000
-MAX_PASTE_LINE = 5_000
+COUNT_DELAY_MS = 250
+DRAFT_DELAY_MS = 500
 
 _MIN_LINES = 2
-
-
-class ComposerText(QPlainTextEdit):
-    """The text edit of the composer.
-
-    Signals:
-        send_requested: Enter was pressed outside of an input method.
-        long_text_pasted: a text too long to be edited here.
-        page_requested: -1 or 1, for the conversation.
-        focus_changed: whether it has the focus.
-        undo_exhausted, redo_exhausted: the key was pressed and the edit has nothing left.
-    """
-
-    send_requested = Signal()
-    long_text_pasted = Signal(str)
-    page_requested = Signal(int)
-    focus_changed = Signal(bool)
-    undo_exhausted = Signal()
-    redo_exhausted = Signal()
-
-    def __init__(self, parent: QWidget | None = None) -> None:
-        super().__init__(parent)
-        self._preedit = ""
-        self.setObjectName("composerText")
-        self.setFrameShape(QFrame.Shape.NoFrame)
-        self.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
-        self.setTabChangesFocus(True)
-        self.setAccessibleName("Message")
-        self.viewport().setAutoFillBackground(False)
-        self.document().setDocumentMargin(0)
-        self.document().clearUndoRedoStacks()  # the margin is no edit of the user's
-
-    @property
-    def text(self) -> str:
-        """The text exactly as typed; QTextDocument.toPlainText would turn no-break blanks into blanks."""
-        lines = []
-        block = self.document().begin()
-        while block.isValid():
-            lines.append(block.text())
-            block = block.next()
-        return clean_text("\n".join(lines))
-
-    @property
-    def is_blank(self) -> bool:
-        """Whether a person would see nothing of the text."""
-        block = self.document().begin()
-        while block.isValid():
-            if has_visible_text(block.text()):
-                return False
-            block = block.next()
-        return True
-
-    def num_visual_lines(self) -> int:
-        """Return the lines on screen, wrapped ones counted."""
-        return max(1, round(self.document().size().height()))
-
-    def keyPressEvent(self, event: QKeyEvent) -> None:
-        """See QWidget."""
-        key = event.key()
-        if key in (Qt.Key.Key_Return, Qt.Key.Key_Enter):
-            self._on_enter(event)
-        elif key in (Qt.Key.Key_PageUp, Qt.Key.Key_PageDown):
-            self.page_requested.emit(-1 if key == Qt.Key.Key_PageUp else 1)
-        elif event.matches(QKeySequence.StandardKey.Undo) and not self.document().isUndoAvailable():
-            self.undo_exhausted.emit()
-        elif event.matches(QKeySequence.StandardKey.Redo) and not self.document().isRedoAvailable():
-            self.redo_exhausted.emit()
-        else:
-            super().keyPressEvent(event)
-
-    def inputMethodEvent(self, event: QInputMethodEvent) -> None:
-        """See QWidget; remembers what the input method is composing."""
-        self._preedit = event.preeditString()
-        super().inputMethodEvent(event)
-
-    def focusInEvent(self, event: QFocusEvent) -> None:
-        """See QWidget."""
-        super().focusInEvent(event)
-        self.focus_changed.emit(True)
-
-    def focusOutEvent(self, event: QFocusEvent) -> None:
-        """See QWidget; what an input method did not commit itself is kept as text."""
-        if self._preedit:
-            commit = QInputMethodEvent()
-            commit.setCommitString(self._preedit)
-            self.inputMethodEvent(commit)
-        super().focusOutEvent(event)
-        self.focus_changed.emit(False)
-
-    def canInsertFromMimeData(self, source: QMimeData) -> bool:
-        """Take text only; dropped files are the window's."""
-        return source.hasText() and not source.hasUrls()
-
-    def insertFromMimeData(self, source: QMimeData) -> None:
-        """Insert plain text; a very long one is kept beside."""
-        text = source.text().replace("\r\n", "\n").replace("\r", "\n")
-        is_long = len(text) > MAX_PASTE_CHARS or any(len(line) > MAX_PASTE_LINE for line in text.split("\n"))
-        if is_long:
-            self.long_text_pasted.emit(text)
-        else:
-            self.textCursor().insertText(text)
-            self.ensureCursorVisible()
-
-    def _on_enter(self, event: QKeyEvent) -> None:
-        if self._preedit:
-            event.ignore()  # the input method's key: it confirms a candidate
-        elif event.modifiers() & Qt.KeyboardModifier.ShiftModifier:
-            self.textCursor().insertBlock()
-            self.ensureCursorVisible()
-        elif not event.isAutoRepeat():
-            self.send_requested.emit()
+_MAX_ROWS = 3
+_NARROW = 480
+_NUM_SENT_KEPT = 8
 
 
 class Composer(QWidget):
-    """Text, the model picker and the button that sends or stops.
+    """The text, what waits and what was pasted above it, the model picker and the button that sends or stops.
 
     Args:
         left: stands at the left of the lower row.
 
     Signals:
-        submitted: the message.
+        submitted: the message; also while a reply is in progress, when it is to be queued.
         stop_requested: stop the reply.
         page_requested: -1 or 1, scroll the conversation.
+        queued_edit_requested: id of a queued message that is to be given back.
+        queued_drop_requested: id of a queued message that is not to be sent.
+        count_requested: the text whose tokens `show_count` is to tell; comes after a pause in typing.
+        draft_changed: the string to keep for `set_draft`; comes a little after the changes.
+        edit_last_requested: Up was pressed in an empty composer.
     """
 
     submitted = Signal(str)
     stop_requested = Signal()
     page_requested = Signal(int)
+    queued_edit_requested = Signal(str)
+    queued_drop_requested = Signal(str)
+    count_requested = Signal(str)
+    draft_changed = Signal(str)
+    edit_last_requested = Signal()
 
     def __init__(self, theme: Theme, left: QWidget, parent: QWidget | None = None) -> None:
         super().__init__(parent)
         self._theme = theme
         self._is_busy = False
+        self._send_key = SendKey.ENTER
         self._max_height = 400
-        self._pasted: list[str] = []
-        self._sent: tuple[str, list[str]] = ("", [])  # what was typed and what was pasted of the last message
-        self._removed: list[str] = []
+        self._history = SentHistory()
+        self._sent: collections.deque[Draft] = collections.deque(maxlen=_NUM_SENT_KEPT)
+        self._counted: str | None = ""
+        self._known_draft = ""
+        self._count_timer = self._timer(COUNT_DELAY_MS, self._on_count_due)
+        self._draft_timer = self._timer(DRAFT_DELAY_MS, self._emit_draft)
         self._frame = QFrame(self)
         self._frame.setObjectName("composerFrame")
+        self._queue = MessageQueue(theme, self._frame)
+        self._pasted = PastedTexts(theme, self._frame)
         self.text_edit = ComposerText(self._frame)
-        self.text_edit.setPlaceholderText("Message")
-        self._chips = QVBoxLayout()
-        self._button = QPushButton("Send", self._frame)
-        self._button.setProperty("kind", "primary")
-        self._button.clicked.connect(self._on_button)
+        self._count = TokenCount(self._frame)
+        self._buttons = SendButtons(theme, self._frame)
         self._lower = QHBoxLayout()
         self._lower.addWidget(left, 1)
-        self._lower.addWidget(self._button)
+        self._lower.addWidget(self._count)
+        self._lower.addWidget(self._buttons)
         self._box = QVBoxLayout(self._frame)
-        self._box.addLayout(self._chips)
-        self._box.addWidget(self.text_edit)
+        for row in (self._queue, self._pasted, self.text_edit):
+            self._box.addWidget(row)
         self._box.addLayout(self._lower)
-        edit = self.text_edit
-        edit.textChanged.connect(self._on_text_changed)
-        edit.send_requested.connect(self.submit)
-        edit.long_text_pasted.connect(self._on_long_paste)
-        edit.page_requested.connect(self.page_requested)
-        edit.undo_exhausted.connect(self._on_undo_exhausted)
-        edit.redo_exhausted.connect(self._on_redo_exhausted)
-        edit.focus_changed.connect(self._on_focus_changed)
-        theme.changed.connect(self._on_theme_changed)
+        self._connect()
+        self.set_placeholder(self.tr("Message"))
         self._on_theme_changed()
         self._on_text_changed()
 
+    def _connect(self) -> None:
+        edit = self.text_edit
+        edit.textChanged.connect(self._on_text_changed)
+        edit.send_requested.connect(self.submit)
+        edit.long_text_pasted.connect(lambda text: self._put_pasted((*self._pasted.texts, text)))
+        edit.page_requested.connect(self.page_requested)
+        edit.undo_requested.connect(self._on_undo)
+        edit.redo_requested.connect(self._on_redo)
+        edit.history_requested.connect(self._on_history)
+        edit.edge_pressed.connect(self._on_edge)
+        edit.focus_changed.connect(self._on_focus_changed)
+        edit.rewrapped.connect(self._update_height)
+        edit.document().undoCommandAdded.connect(self._pasted.forget_redo)
+        self._pasted.changed.connect(self._on_rows_changed)
+        self._pasted.show_requested.connect(self._on_show_pasted)
+        self._pasted.remove_requested.connect(self._on_remove_pasted)
+        self._queue.edit_requested.connect(self.queued_edit_requested)
+        self._queue.drop_requested.connect(self.queued_drop_requested)
+        self._buttons.stop_clicked.connect(self._on_stop)
+        self._buttons.main_clicked.connect(self._on_button)
+        self._theme.changed.connect(self._on_theme_changed)
+
     @property
     def button(self) -> QPushButton:
-        """Sends, or stops the reply."""
-        return self._button
+        """Sends, queues, or stops the reply."""
+        return self._buttons.main
+
+    @property
+    def stop_button(self) -> QPushButton:
+        """Stops the reply while the other one queues."""
+        return self._buttons.stop
+
+    @property
+    def queue(self) -> MessageQueue:
+        """The list of what waits."""
+        return self._queue
+
+    @property
+    def token_count(self) -> TokenCount:
+        """The line that tells the tokens."""
+        return self._count
 
     @property
     def text(self) -> str:
         """The message as it would be sent: what was typed, then what was pasted beside it."""
-        typed = self.text_edit.text
-        return "\n\n".join(part for part in (typed, *self._pasted) if part)
+        return self._parts.text
+
+    @property
+    def draft(self) -> str:
+        """The message as one string for `set_draft`."""
+        return self._parts.written
 
     @property
     def pasted_texts(self) -> tuple[str, ...]:
         """Long texts that are kept beside the edit."""
-        return tuple(self._pasted)
+        return self._pasted.texts
 
     @property
     def is_blank(self) -> bool:
         """Whether there is nothing to send."""
-        return self.text_edit.is_blank and not any(has_visible_text(text) for text in self._pasted)
+        return self.text_edit.is_blank and self._pasted.is_blank
+
+    @property
+    def _parts(self) -> Draft:
+        return Draft(self.text_edit.text, self._pasted.texts)
 
     def submit(self) -> None:
-        """Send the message, unless it is blank or a reply is in progress."""
-        if self._is_busy or self.is_blank:
+        """Send the message, unless it is blank."""
+        if self.is_blank:
             return
-        text = self.text
-        self._sent = (self.text_edit.text, list(self._pasted))
+        parts = self._parts
+        self._sent.append(parts)
         self.clear()
-        self.submitted.emit(text)
+        self.submitted.emit(parts.text)
+        self.flush_draft()
 
     def clear(self) -> None:
         """Remove all text."""
-        self._set_pasted([])
+        self._history.forget()
+        self._pasted.reset(())
         self.text_edit.clear()
 
     def give_back(self, text: str) -> None:
-        """Put a refused message back, above what was written meanwhile."""
-        typed, pasted = self._sent
-        if text != "\n\n".join(part for part in (typed, *pasted) if part):
-            typed, pasted = text, []
-        written, kept = self.text_edit.text, [*pasted, *self._pasted]
-        self.clear()
-        data = QMimeData()
-        data.setText("\n\n".join(part for part in (typed, written) if part))
-        self.text_edit.insertFromMimeData(data)
-        self._set_pasted([*kept, *self._pasted])
-        self.text_edit.moveCursor(QTextCursor.MoveOperation.End)
+        """Put a refused or queued message back, above what was written meanwhile."""
+        sent = next((parts for parts in reversed(self._sent) if parts.text == text), Draft(text))
+        self._show_parts(sent.fitted().above(self._parts))
         self.text_edit.setFocus()
 
+    def set_text(self, text: str, pasted: Sequence[str] = ()) -> None:
+        """Show another message instead, which is no edit of the user's: it cannot be undone and is no new draft."""
+        parts = Draft(text, tuple(pasted)).fitted()
+        self._history.forget()
+        self._counted = None  # the count is of another chat
+        self.show_count(None)
+        self._pasted.reset(parts.pasted)
+        self.text_edit.setPlainText(parts.typed)
+        self.text_edit.moveCursor(QTextCursor.MoveOperation.End)
+        self._draft_timer.stop()
+        self._known_draft = self.draft
+
+    def set_draft(self, written: str) -> None:
+        """Show the message that `draft` told; any other string is taken as its text."""
+        self.set_text(*read_draft(written))
+
+    def flush_draft(self) -> None:
+        """Tell the draft now if it has changed; what an input method composes becomes part of it."""
+        self.text_edit.finish_composing()
+        self._emit_draft()
+
+    def set_history(self, texts: Sequence[str]) -> None:
+        """Take the sent messages of this chat, oldest first."""
+        self._history.set_texts(texts)
+
+    def set_queue(self, messages: Sequence[QueuedMessage]) -> None:
+        """Show the messages that wait for the end of the reply."""
+        had_focus = any(button.hasFocus() for button in self._queue.rows.buttons)
+        self._queue.set_messages(messages)
+        self._on_rows_changed()
+        if had_focus and not messages:
+            self.text_edit.setFocus()
+
+    def show_count(
+        self, num_tokens: int | None, *, num_over: int = 0, n_ctx: int = 0, is_alone_too_long: bool = False
+    ) -> None:
+        """Show how many tokens the text of `count_requested` makes; see TokenCount."""
+        self._count.show_count(num_tokens, num_over=num_over, n_ctx=n_ctx, is_alone_too_long=is_alone_too_long)
+
+    def set_placeholder(self, text: str) -> None:
+        """Say what an empty composer is for."""
+        self.text_edit.setPlaceholderText(text)
+
+    def set_send_key(self, key: SendKey) -> None:
+        """Choose the key that sends."""
+        self._send_key = key
+        self.text_edit.set_send_key(key)
+        self._update_button()
+
     def set_busy(self, is_busy: bool) -> None:
-        """Turn Send into Stop and back."""
+        """Turn Send into Stop, or Queue where there is text, and back."""
         self._is_busy = is_busy
         self._update_button()
 
@@ -243,64 +236,113 @@ class Composer(QWidget):
         """See QWidget."""
         super().resizeEvent(event)
         self._frame.setGeometry(QRect(0, 0, self.width(), self.height()))
+        self._count.set_narrow(self.width() < self._theme.px(_NARROW))
         self._update_height()
 
+    def _timer(self, delay_ms: int, call: Callable[[], None]) -> QTimer:
+        timer = QTimer(self, singleShot=True, interval=delay_ms)
+        timer.timeout.connect(call)
+        return timer
+
     def _on_button(self) -> None:
-        if self._is_busy:
+        self.text_edit.finish_composing()
+        if self._is_busy and self.is_blank:
             self.stop_requested.emit()
         else:
             self.submit()
         self.text_edit.setFocus()
 
+    def _on_stop(self) -> None:
+        self.stop_requested.emit()
+        self.text_edit.setFocus()
+
     def _on_text_changed(self) -> None:
         self._update_button()
         self._update_height()
+        if not self._draft_timer.isActive():
+            self._draft_timer.start()
+        if not self.is_blank:
+            self._count_timer.start()
+        else:
+            self._count_timer.stop()
+            self._on_count_due()
 
-    def _update_button(self) -> None:
-        label = "Stop" if self._is_busy else "Send"
-        self._button.setText(label)
-        self._button.setToolTip("Stop the reply (Esc)" if self._is_busy else "Send (Enter)")
-        self._button.setEnabled(self._is_busy or not self.is_blank)
-
-    def _on_long_paste(self, text: str) -> None:
-        self._removed = []
-        self._set_pasted([*self._pasted, text])
-
-    def _on_undo_exhausted(self) -> None:
-        if self._pasted:
-            self._removed.append(self._pasted[-1])
-            self._set_pasted(self._pasted[:-1])
-
-    def _on_redo_exhausted(self) -> None:
-        if self._removed:
-            self._set_pasted([*self._pasted, self._removed.pop()])
-
-    def _set_pasted(self, texts: list[str]) -> None:
-        self._pasted = texts
-        while (item := self._chips.takeAt(0)) is not None:
-            widget = item.widget()
-            if widget is not None:
-                widget.hide()
-                widget.deleteLater()
-        for number, text in enumerate(texts):
-            self._chips.addWidget(self._chip(number, text))
+    def _on_rows_changed(self) -> None:
+        last = self.text_edit.previousInFocusChain()
+        for button in (*self._queue.rows.buttons, *self._pasted.rows.buttons):
+            if last is not None:
+                QWidget.setTabOrder(last, button)
+            last = button
         self._on_text_changed()
 
-    def _chip(self, number: int, text: str) -> QWidget:
-        px = self._theme.px
-        chip = QFrame()
-        chip.setObjectName("pasteChip")
-        lines, size = text.count("\n") + 1, len(text.encode("utf-8", "surrogatepass"))
-        plural = "" if lines == 1 else "s"
-        label = QLabel(f"Pasted text · {count_text(lines)} line{plural} · {bytes_text(size)}")
-        label.setProperty("role", "meta")
-        remove = GlyphButton(self._theme, "close", "Remove the pasted text", size=22)
-        remove.clicked.connect(lambda: self._set_pasted([t for i, t in enumerate(self._pasted) if i != number]))
-        row = QHBoxLayout(chip)
-        row.setContentsMargins(px(10), px(3), px(4), px(3))
-        row.addWidget(label, 1)
-        row.addWidget(remove)
-        return chip
+    def _on_count_due(self) -> None:
+        text = "" if self.is_blank else self.text
+        if text != self._counted:
+            self._counted = text
+            self.count_requested.emit(text)
+
+    def _emit_draft(self) -> None:
+        self._draft_timer.stop()
+        draft = self.draft
+        if draft != self._known_draft:
+            self._known_draft = draft
+            self.draft_changed.emit(draft)
+
+    def _update_button(self) -> None:
+        self._buttons.show_state(is_busy=self._is_busy, is_blank=self.is_blank, send_key=self._send_key)
+
+    def _put_pasted(self, texts: Sequence[str]) -> None:
+        document = self.text_edit.document()
+        document.setModified(False)  # typing after this is an edit of its own
+        self._pasted.put(texts, num_edits=document.availableUndoSteps())
+
+    def _set_pasted(self, texts: Sequence[str]) -> None:
+        self._pasted.reset(texts)
+
+    def _show_parts(self, parts: Draft) -> None:
+        """Show a message as a change that can be undone."""
+        if parts.typed != self.text_edit.text:
+            self.text_edit.replace_all(parts.typed)
+        self._put_pasted(parts.pasted)
+
+    def _on_show_pasted(self, number: int) -> None:
+        texts = self._pasted.texts
+        typed = self.text_edit.text
+        wanted = "\n\n".join(part for part in (typed, texts[number]) if part)
+        if can_be_edited(wanted):
+            self._show_parts(Draft(wanted, texts[:number] + texts[number + 1 :]))
+        self.text_edit.setFocus()
+
+    def _on_remove_pasted(self, number: int) -> None:
+        texts = self._pasted.texts
+        self._put_pasted(texts[:number] + texts[number + 1 :])
+        self.text_edit.setFocus()
+
+    def _on_undo(self) -> None:
+        document = self.text_edit.document()
+        if self._pasted.undo(document.availableUndoSteps()):
+            document.setModified(False)
+        else:
+            self.text_edit.undo()
+
+    def _on_redo(self) -> None:
+        document = self.text_edit.document()
+        if self._pasted.redo(document.availableUndoSteps()):
+            document.setModified(False)
+        else:
+            self.text_edit.redo()
+
+    def _on_history(self, direction: int) -> None:
+        parts = self._history.step(direction, self._parts)
+        if parts is not None:
+            self._show_parts(parts)
+
+    def _on_edge(self, direction: int) -> None:
+        if self.text_edit.document().isEmpty() and not self._pasted.texts:
+            if direction < 0:
+                self.edit_last_requested.emit()
+        elif self._history.is_unchanged(self.text):
+            self._on_history(direction)
 
     def _on_focus_changed(self, has_focus: bool) -> None:
         self._frame.setProperty("focused", has_focus)
@@ -311,17 +353,27 @@ class Composer(QWidget):
         px = self._theme.px
         self._box.setContentsMargins(px(14), px(12), px(10), px(10))
         self._box.setSpacing(px(8))
-        self._chips.setSpacing(px(6))
         self._lower.setSpacing(px(8))
         self._update_height()
 
     def _update_height(self) -> None:
         self.text_edit.ensurePolished()
         line = self.text_edit.fontMetrics().lineSpacing()
-        around = self._theme.px(12 + 8 + 10) + self._lower.sizeHint().height() + 2
-        if self._pasted:
-            around += self._chips.sizeHint().height() + self._theme.px(8)
-        lines = max(_MIN_LINES, self.text_edit.num_visual_lines())
-        text_height = max(line * 2, min(line * lines, self._max_height - around)) + 2
+        for num_rows in range(_MAX_ROWS, 0, -1):
+            around = self._height_around(num_rows)
+            if around + line * _MIN_LINES <= self._max_height:
+                break
+        max_lines = max(_MIN_LINES, -(-(self._max_height - around) // line))
+        lines = max(_MIN_LINES, self.text_edit.num_visual_lines(max_lines))
+        text_height = max(line * _MIN_LINES, min(line * lines, self._max_height - around)) + 2
         self.text_edit.setFixedHeight(text_height)
         self.setFixedHeight(around + text_height)
+
+    def _height_around(self, num_rows: int) -> int:
+        px = self._theme.px
+        around = px(12) + px(8) + px(10) + self._lower.sizeHint().height() + 2
+        for part in (self._queue, self._pasted):
+            if not part.isHidden():
+                part.set_max_rows(num_rows)
+                around += part.sizeHint().height() + px(8)
+        return around

@@ -1,0 +1,171 @@
+"""PastedTexts: long pasted texts as chips beside the text edit, with their part in undo and redo."""
+
+import functools
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
+
+from PySide6.QtCore import Signal
+from PySide6.QtWidgets import QFrame, QHBoxLayout, QPushButton, QVBoxLayout, QWidget
+
+from app.desktop.rendering.plain import shortened, tool_tip_text
+from app.desktop.theme.glyphs import GlyphButton
+from app.desktop.theme.theme import Theme
+from app.desktop.widgets.composer_draft import can_be_edited
+from app.desktop.widgets.composer_text import is_blank_text
+from app.desktop.widgets.elided_label import ElidedLabel
+from app.desktop.widgets.figures import bytes_text, count_text
+from app.desktop.widgets.scrolled_rows import ScrolledRows
+
+_NUM_TIP_LINES = 8
+_MAX_TIP_LINE = 100
+
+
+class _Pasted:
+    """One pasted text and what is known of it; found out once, for it may be megabytes."""
+
+    def __init__(self, text: str) -> None:
+        self.text = text
+        self.num_lines = text.count("\n") + 1
+        self.num_bytes = len(text.encode("utf-8", "surrogatepass"))
+
+    @functools.cached_property
+    def is_blank(self) -> bool:
+        return is_blank_text(self.text)
+
+    @functools.cached_property
+    def can_be_shown(self) -> bool:
+        return can_be_edited(self.text)
+
+    @property
+    def preview(self) -> str:
+        head = self.text[: _NUM_TIP_LINES * _MAX_TIP_LINE].split("\n")[:_NUM_TIP_LINES]
+        lines = [shortened(line, _MAX_TIP_LINE) for line in head]
+        return "\n".join([*lines, "…"] if self.num_lines > len(lines) else lines)
+
+
+class _Step(NamedTuple):
+    """What the chips were before a change.
+
+    Attributes:
+        num_edits: edits of the text edit that could be undone then; it tells which of the two comes first.
+    """
+
+    num_edits: int
+    texts: tuple[_Pasted, ...]
+
+
+class PastedTexts(QWidget):
+    """The chips; takes no place while there are none.
+
+    Signals:
+        changed: there are others.
+        show_requested: number of a text that is wanted in the text edit.
+        remove_requested: number of a text that is not wanted.
+    """
+
+    changed = Signal()
+    show_requested = Signal(int)
+    remove_requested = Signal(int)
+
+    def __init__(self, theme: Theme, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self._theme = theme
+        self._texts: tuple[_Pasted, ...] = ()
+        self._undo: list[_Step] = []
+        self._redo: list[_Step] = []
+        self.rows = ScrolledRows(theme)
+        box = QVBoxLayout(self)
+        box.setContentsMargins(0, 0, 0, 0)
+        box.addWidget(self.rows)
+        theme.changed.connect(self._build)
+        self.hide()
+
+    @property
+    def texts(self) -> tuple[str, ...]:
+        """The pasted texts, oldest first."""
+        return tuple(pasted.text for pasted in self._texts)
+
+    @property
+    def is_blank(self) -> bool:
+        """Whether a person would see nothing of any of them."""
+        return all(pasted.is_blank for pasted in self._texts)
+
+    def put(self, texts: Sequence[str], *, num_edits: int) -> None:
+        """Show other texts, as a change that can be undone after the first `num_edits` edits."""
+        if tuple(texts) != self.texts:
+            self._undo.append(_Step(num_edits, self._texts))
+            self._redo.clear()
+            self._set(self._made_of(texts))
+
+    def reset(self, texts: Sequence[str]) -> None:
+        """Show other texts and forget what could be undone."""
+        self._undo.clear()
+        self._redo.clear()
+        if tuple(texts) != self.texts:
+            self._set(self._made_of(texts))
+
+    def undo(self, num_edits: int) -> bool:
+        """Undo the last change, unless one of the present `num_edits` edits is newer; tell whether it was done."""
+        return self._exchange(self._undo, self._redo, lambda step: step.num_edits >= num_edits)
+
+    def redo(self, num_edits: int) -> bool:
+        """Redo the change that was undone, unless edits come before it; tell whether it was done."""
+        return self._exchange(self._redo, self._undo, lambda step: step.num_edits <= num_edits)
+
+    def forget_redo(self) -> None:
+        """Forget what could be redone: something else was done."""
+        self._redo.clear()
+
+    def set_max_rows(self, num_rows: int) -> None:
+        """Choose how many chips are seen at a time."""
+        self.rows.set_max_rows(num_rows)
+
+    def _exchange(self, taken: list[_Step], given: list[_Step], is_next: Callable[[_Step], bool]) -> bool:
+        if not taken or not is_next(taken[-1]):
+            return False
+        step = taken.pop()
+        given.append(_Step(step.num_edits, self._texts))
+        self._set(step.texts)
+        return True
+
+    def _made_of(self, texts: Sequence[str]) -> tuple[_Pasted, ...]:
+        known = {id(pasted.text): pasted for pasted in self._texts}
+        return tuple(known.get(id(text)) or _Pasted(text) for text in texts)
+
+    def _set(self, texts: tuple[_Pasted, ...]) -> None:
+        self._texts = texts
+        self._build()
+        self.changed.emit()
+
+    def _build(self) -> None:
+        self.rows.set_rows([self._chip(number, pasted) for number, pasted in enumerate(self._texts)])
+        self.setVisible(bool(self._texts))
+
+    def _chip(self, number: int, pasted: _Pasted) -> QWidget:
+        px = self._theme.px
+        chip = QFrame()
+        chip.setObjectName("pasteChip")
+        one, many = self.tr("Pasted text · 1 line · {size}"), self.tr("Pasted text · {count} lines · {size}")
+        what = (one if pasted.num_lines == 1 else many).format(
+            count=count_text(pasted.num_lines), size=bytes_text(pasted.num_bytes)
+        )
+        label = ElidedLabel()
+        label.set_whole(what)
+        label.setProperty("role", "meta")
+        label.setToolTip(tool_tip_text(pasted.preview))
+        row = QHBoxLayout(chip)
+        row.setContentsMargins(px(10), px(3), px(4), px(3))
+        row.setSpacing(px(2))
+        row.addWidget(label, 1)
+        if pasted.can_be_shown:
+            show = QPushButton(self.tr("Show"))
+            show.setProperty("kind", "small")
+            show.setToolTip(self.tr("Put the pasted text into the message, to edit it"))
+            show.setAccessibleName(self.tr("Show: {what}").format(what=what))
+            show.clicked.connect(lambda: self.show_requested.emit(number))
+            row.addWidget(show)
+        remove = GlyphButton(self._theme, "close", self.tr("Remove the pasted text"), size=22)
+        remove.setAccessibleName(self.tr("Remove: {what}").format(what=what))
+        remove.clicked.connect(lambda: self.remove_requested.emit(number))
+        row.addWidget(remove)
+        return chip
