@@ -59,7 +59,11 @@ class Starter:
 
 
 ChooseModel = Callable[[str | None], ChosenModel]
-_PARAMS = ModelParams()
+ParamsOfModel = Callable[[str], ModelParams]
+
+
+def _default_params(name: str) -> ModelParams:
+    return ModelParams()
 
 
 class ModelSession(QObject):
@@ -68,6 +72,7 @@ class ModelSession(QObject):
     Args:
         choose: finds the file for what the user named, None for the default; runs beside the window's thread.
         known: which files were loaded before; asked and told beside the window's thread.
+        params: how to load a model, by the name the settings know it by; asked beside the window's thread.
 
     Signals:
         changed: state, label, progress or error changed.
@@ -89,12 +94,15 @@ class ModelSession(QObject):
         parent: QObject | None = None,
         *,
         known: KnownModels,
+        params: ParamsOfModel = _default_params,
     ) -> None:
         super().__init__(parent)
         self._bridge = bridge
         self._background = background
         self._choose = choose
         self._known = known
+        self._params_of_model = params
+        self._params = ModelParams()
         self._state = ModelState.NOT_ASKED
         self._wanted: str | None = None
         self._chosen: ChosenModel | None = None
@@ -145,6 +153,15 @@ class ModelSession(QObject):
     def chosen(self) -> ChosenModel | None:
         """The wanted model, once it is known."""
         return self._chosen
+
+    @property
+    def params(self) -> ModelParams:
+        """How the model is loaded, or was asked to be loaded last."""
+        return self._params
+
+    def is_loaded(self, name: str) -> bool:
+        """Tell whether this model, by the name the settings know it by, can be asked now."""
+        return self._state is ModelState.READY and self._chosen is not None and self._chosen.last_model == name
 
     @property
     def is_busy(self) -> bool:
@@ -201,17 +218,19 @@ class ModelSession(QObject):
             self._description = None
         self.changed.emit()
 
-    def _look_up(self, wanted: str | None) -> tuple[ChosenModel, bool]:
+    def _look_up(self, wanted: str | None) -> tuple[ChosenModel, ModelParams, bool]:
         chosen = self._choose(wanted)
-        return chosen, self._known.has(str(chosen.path), _PARAMS)
+        params = self._params_of_model(chosen.last_model)
+        return chosen, params, self._known.has(str(chosen.path), params)
 
-    def _on_chosen(self, number: int, chosen: ChosenModel, is_known: bool) -> None:
+    def _on_chosen(self, number: int, chosen: ChosenModel, params: ModelParams, is_known: bool) -> None:
         if number != self._choice_number:
             return
         self._chosen = chosen
+        self._params = params
         self._loaded = None
         self._progress = 0.0
-        self._request_id = self._bridge.load_model(str(chosen.path), _PARAMS, is_known=is_known)
+        self._request_id = self._bridge.load_model(str(chosen.path), params, is_known=is_known)
         self._enter(ModelState.LOADING)
 
     def _on_not_chosen(self, number: int, error: Exception) -> None:
@@ -220,7 +239,8 @@ class ModelSession(QObject):
         message, hint = getattr(error, "message", None), getattr(error, "hint", None)
         if not isinstance(message, str):
             _LOG.error("choosing a model failed", exc_info=error)
-            message, hint = "The model could not be looked up because of a fault in Fireside.", "The log has details."
+            message = self.tr("The model could not be looked up because of a fault in Fireside.")
+            hint = self.tr("The log has details.")
         info = ErrorInfo(type(error).__name__, message, str(hint or ""))
         if self._keep_loaded():
             self.refused.emit(info)
@@ -238,8 +258,8 @@ class ModelSession(QObject):
             self._request_id = None
             self._description = description
             if self._chosen is not None:
-                path = str(self._chosen.path)
-                self._update_known(lambda: self._known.add(path, _PARAMS))
+                path, params = str(self._chosen.path), self._params
+                self._update_known(lambda: self._known.add(path, params))
             self._enter(ModelState.READY)
             self.loaded.emit(description)
 
@@ -259,8 +279,8 @@ class ModelSession(QObject):
         if request_id == self._request_id:
             self._request_id = None
             if self._chosen is not None:  # the engine may have died of a file that it took before
-                path = str(self._chosen.path)
-                self._update_known(lambda: self._known.forget(path, _PARAMS))
+                path, params = str(self._chosen.path), self._params
+                self._update_known(lambda: self._known.forget(path, params))
             self._enter(ModelState.FAILED, error=error)
 
     def _on_died(self, event: EngineDied) -> None:
