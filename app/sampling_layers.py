@@ -121,7 +121,7 @@ def keep_for_app(app: Mapping[str, Any], model: Mapping[str, Any], chat: Mapping
     return Kept(layer=layer, chat=changed_values(resolve(app, model, chat).params, resolve(layer, model, {}).params))
 
 
-def _over(lower: Mapping[str, Any], upper: Mapping[str, Any]) -> dict[str, Any]:
+def _over(lower: object, upper: object) -> dict[str, Any]:
     """Return a layer with what can be used of another one put over it."""
     layer = dict(lower) if isinstance(lower, Mapping) else {}
     for name, value in _legal(upper)[0].items():
@@ -131,7 +131,7 @@ def _over(lower: Mapping[str, Any], upper: Mapping[str, Any]) -> dict[str, Any]:
     return layer
 
 
-def _legal(layer: Mapping[str, Any]) -> tuple[dict[str, Any], list[str]]:
+def _legal(layer: object) -> tuple[dict[str, Any], list[str]]:
     """Return what can be used of a layer, and a sentence for each thing that cannot."""
     if not isinstance(layer, Mapping):  # it comes from a file
         return {}, ["Sampling settings are no table."]

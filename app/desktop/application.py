@@ -30,11 +30,13 @@ from app.desktop.theme.theme import Theme
 from app.desktop.widgets.chat_view import ChatView
 from app.desktop.widgets.composer import Composer
 from app.desktop.widgets.inspector import Inspector
+from app.desktop.widgets.load_panel import LoadPanel
 from app.desktop.widgets.main_window import MainWindow
 from app.desktop.widgets.model_picker import ModelPicker
 from app.desktop.widgets.notices import Notice, NoticeArea
 from app.desktop.widgets.readouts import Readouts
 from app.desktop.widgets.sampling_panel import SamplingPanel
+from app.desktop.widgets.system_prompt import SystemPromptEdit
 from app.desktop.widgets.top_bar import TopBar
 from app.desktop.window_actions import WindowActions
 from app.known_models import KnownModels
@@ -120,7 +122,7 @@ def build_window(
         chat_view=ChatView(theme, _LazyParser(), CodeLexer(background)),
         notices=NoticeArea(theme),
         composer=Composer(theme, picker),
-        inspector=Inspector(theme, readouts, sampling),
+        inspector=Inspector(theme, readouts, sampling, LoadPanel(theme), SystemPromptEdit(theme)),
     )
     presenter = ChatPresenter(window, chats, readouts, lambda notice: actions.show_notice(notice))
     actions = WindowActions(

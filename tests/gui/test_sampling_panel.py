@@ -127,11 +127,11 @@ def test_reset_restores_every_default(panel: SamplingPanel) -> None:
 
 
 def test_rare_settings_are_folded_away_until_they_are_asked_for(panel: SamplingPanel) -> None:
-    assert not row(panel, "temperature").isHidden()
-    assert row(panel, "mirostat").isHidden()
+    assert row(panel, "temperature").isVisibleTo(panel)
+    assert not row(panel, "mirostat").isVisibleTo(panel)
     panel.more_button.click()
-    assert not row(panel, "mirostat").isHidden()
+    assert row(panel, "mirostat").isVisibleTo(panel)
     enter(row(panel, "mirostat"), "2")
     panel.more_button.click()
-    assert row(panel, "mirostat").isHidden()
+    assert not row(panel, "mirostat").isVisibleTo(panel)
     assert panel.params.mirostat == 2

@@ -9,17 +9,8 @@ Px = Callable[[float], int]
 
 def application_stylesheet(c: Colours, px: Px) -> str:
     """Return the Qt stylesheet of the whole application."""
-    return "".join(
-        (
-            _bases(c, px),
-            _buttons(c, px),
-            _inputs(c, px),
-            _frames(c, px),
-            _scroll_bars(c, px),
-            _menus(c, px),
-            _finding(c, px),
-        )
-    )
+    parts = (_bases, _buttons, _inputs, _frames, _scroll_bars, _menus, _finding, _inspector)
+    return "".join(part(c, px) for part in parts)
 
 
 def document_stylesheet(c: Colours, px: Px, code_families: str) -> str:
@@ -186,4 +177,33 @@ def _finding(c: Colours, px: Px) -> str:
     #trashPage {{ background:{c.bg}; }}
     #trashList {{ background:{c.surface};border:1px solid {c.border};border-radius:{px(8)}px;padding:{px(4)}px; }}
     #purge[asks="true"] {{ color:{c.error};border-color:{c.error};font-weight:600; }}
+    """
+
+
+def _inspector(c: Colours, px: Px) -> str:
+    return f"""
+    QPushButton[kind="section"] {{ color:{c.muted};text-align:left;font-size:{px(11)}px;font-weight:600;
+        letter-spacing:1px;padding:0 {px(2)}px 0 {px(18)}px;border-radius:{px(4)}px; }}
+    QPushButton[kind="section"]:hover {{ color:{c.text};background:transparent; }}
+    QPushButton[kind="section"]:checked {{ background:transparent; }}
+    QPushButton[kind="section"]:focus {{ padding:0 {px(1)}px 0 {px(17)}px; }}
+    QPushButton[kind="tag"] {{ color:{c.accent};font-size:{px(11)}px;text-align:left;border-radius:{px(4)}px;
+        padding:0 0 0 {px(6)}px; }}
+    QPushButton[kind="tag"]:disabled {{ color:{c.muted}; }}
+    QPushButton[kind="tag"]:focus {{ padding:0 0 0 {px(5)}px; }}
+    #systemPrompt {{ background:{c.raised};color:{c.text};border:1px solid {c.control_border};
+        border-radius:{px(6)}px;padding:{px(3)}px {px(4)}px;font-size:{px(13)}px; }}
+    #systemPrompt:focus {{ border:2px solid {c.accent};padding:{px(2)}px {px(3)}px; }}
+    #samplerOrder {{ background:{c.raised};color:{c.text};border:1px solid {c.control_border};
+        border-radius:{px(6)}px;padding:{px(3)}px;font-size:{px(13)}px; }}
+    #samplerOrder:focus {{ border:2px solid {c.accent};padding:{px(2)}px; }}
+    #samplerOrder::item {{ height:{px(24)}px;border-radius:{px(4)}px; }}
+    #samplerOrder::item:selected {{ background:{c.selection};color:{c.text}; }}
+    #samplerOrder::item:hover:!selected {{ background:{c.hover}; }}
+    #inspector QComboBox {{ background:{c.raised};color:{c.text};border:1px solid {c.control_border};
+        border-radius:{px(6)}px;padding:{px(3)}px {px(7)}px;font-size:{px(13)}px; }}
+    #inspector QComboBox:focus {{ border:2px solid {c.accent};padding:{px(2)}px {px(6)}px; }}
+    QComboBox QAbstractItemView {{ background:{c.raised};color:{c.text};border:1px solid {c.border};
+        selection-background-color:{c.selection};selection-color:{c.text}; }}
+    #detailsCard, #detailsBody {{ background:{c.bg}; }}
     """

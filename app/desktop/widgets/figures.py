@@ -1,5 +1,9 @@
 """How numbers are written for people: rates, times, sizes, counts."""
 
+from PySide6.QtCore import QCoreApplication
+
+NOTHING = "–"
+
 
 def count_text(count: int) -> str:
     """Return 1228 as "1,228"."""
@@ -9,30 +13,37 @@ def count_text(count: int) -> str:
 def rate_text(rate: float | None) -> str:
     """Return tokens a second with three figures."""
     if rate is None:
-        return "–"
+        return NOTHING
     return f"{rate:,.0f}" if rate >= 99.95 else f"{rate:.1f}"
+
+
+def rate_with_unit(rate: float | None) -> str:
+    """Return tokens a second with three figures and the unit."""
+    return NOTHING if rate is None else _tr("{rate} tok/s").format(rate=rate_text(rate))
 
 
 def seconds_text(seconds: float | None) -> str:
     """Return a time with its unit."""
     if seconds is None:
-        return "–"
+        return NOTHING
     if seconds < 0.9995:
-        return f"{seconds * 1000:.0f} ms"
+        return _tr("{number} ms").format(number=f"{seconds * 1000:.0f}")
     if seconds < 60:
-        return f"{seconds:.1f} s" if seconds >= 10 else f"{seconds:.2f} s"
+        return _tr("{number} s").format(number=f"{seconds:.1f}" if seconds >= 10 else f"{seconds:.2f}")
     minutes, rest = divmod(round(seconds), 60)
-    return f"{minutes} min {rest} s"
+    return _tr("{minutes} min {seconds} s").format(minutes=minutes, seconds=rest)
 
 
 def duration_text(seconds: float) -> str:
     """Return how long something took for a person: tenths of a second, or minutes."""
-    return f"{seconds:.1f} s" if seconds < 59.95 else seconds_text(max(seconds, 60.0))
+    if seconds < 59.95:
+        return _tr("{number} s").format(number=f"{seconds:.1f}")
+    return seconds_text(max(seconds, 60.0))
 
 
 def elapsed_text(seconds: float) -> str:
     """Return how long something has taken so far: whole seconds, calm while they run."""
-    return f"{int(seconds)} s" if seconds < 60 else seconds_text(int(seconds))
+    return _tr("{number} s").format(number=int(seconds)) if seconds < 60 else seconds_text(int(seconds))
 
 
 def bytes_text(num_bytes: float) -> str:
@@ -47,4 +58,9 @@ def bytes_text(num_bytes: float) -> str:
 
 def tokens_text(count: int) -> str:
     """Return "1 token", "612 tokens"."""
-    return f"{count:,} token{'' if count == 1 else 's'}"
+    text = _tr("{count} token") if count == 1 else _tr("{count} tokens")
+    return text.format(count=count_text(count))
+
+
+def _tr(text: str) -> str:
+    return QCoreApplication.translate("Figures", text)

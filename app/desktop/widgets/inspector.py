@@ -1,48 +1,87 @@
-"""Inspector: the side bar with the readouts and the sampling settings."""
+"""Inspector: the side bar with the live numbers, the system prompt, the sampling and the load settings."""
 
-from PySide6.QtCore import Qt
-from PySide6.QtWidgets import QFrame, QLabel, QScrollArea, QVBoxLayout, QWidget
+from collections.abc import Iterable
+
+from PySide6.QtCore import Qt, Signal
+from PySide6.QtWidgets import QFrame, QScrollArea, QVBoxLayout, QWidget
 
 from app.desktop.theme.theme import Theme
+from app.desktop.widgets.fold_section import FoldSection
+from app.desktop.widgets.load_panel import LoadPanel
 from app.desktop.widgets.readouts import Readouts
 from app.desktop.widgets.sampling_panel import SamplingPanel
+from app.desktop.widgets.system_prompt import SystemPromptEdit
 
 WIDTH = 284
+# The numbers and the sampling settings are what one looks at most.
+_CLOSED_AT_FIRST = ("system_prompt", "model")
 
 
 class Inspector(QFrame):
-    """Two sections that scroll together."""
+    """Four sections that scroll together, each under a head that opens and closes it.
+
+    Signals:
+        collapsed_changed: the user opened or closed a section, see `collapsed`.
+    """
+
+    collapsed_changed = Signal()
 
     def __init__(
-        self, theme: Theme, readouts: Readouts, sampling: SamplingPanel, parent: QWidget | None = None
+        self,
+        theme: Theme,
+        readouts: Readouts,
+        sampling: SamplingPanel,
+        load_panel: LoadPanel,
+        system_prompt: SystemPromptEdit,
+        parent: QWidget | None = None,
     ) -> None:
         super().__init__(parent)
         self._theme = theme
         self.setObjectName("inspector")
-        self.setAccessibleName("Inspector")
+        self.setAccessibleName(self.tr("Inspector"))
         body = QWidget()
         body.setObjectName("inspectorBody")
         self._box = QVBoxLayout(body)
-        for title, widget in (("LIVE", readouts), ("SAMPLING", sampling)):
-            label = QLabel(title)
-            label.setProperty("role", "section")
-            self._box.addWidget(label)
-            self._box.addWidget(widget)
-            self._box.addSpacing(theme.px(14))
+        self.sections = (
+            FoldSection(theme, "live", self.tr("LIVE"), readouts),
+            FoldSection(theme, "system_prompt", self.tr("SYSTEM PROMPT"), system_prompt),
+            FoldSection(theme, "sampling", self.tr("SAMPLING"), sampling),
+            FoldSection(theme, "model", self.tr("MODEL"), load_panel),
+        )
+        for section in self.sections:
+            self._box.addWidget(section)
+            section.toggled.connect(self.collapsed_changed)
         self._box.addStretch()
-        area = QScrollArea(self)
-        area.setWidgetResizable(True)
-        area.setFrameShape(QFrame.Shape.NoFrame)
-        area.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAsNeeded)
-        area.setFocusPolicy(Qt.FocusPolicy.NoFocus)
-        area.setWidget(body)
+        load_panel.summary_changed.connect(self.section("model").head.set_summary)
+        self.area = QScrollArea(self)
+        self.area.setWidgetResizable(True)
+        self.area.setFrameShape(QFrame.Shape.NoFrame)
+        self.area.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
+        self.area.setFocusPolicy(Qt.FocusPolicy.NoFocus)
+        self.area.setWidget(body)
         outer = QVBoxLayout(self)
         outer.setContentsMargins(1, 0, 0, 0)
-        outer.addWidget(area)
+        outer.addWidget(self.area)
+        self.set_collapsed(_CLOSED_AT_FIRST)
         theme.changed.connect(self._on_theme_changed)
         self._on_theme_changed()
 
+    @property
+    def collapsed(self) -> set[str]:
+        """Keys of the sections that are closed: of "live", "system_prompt", "sampling" and "model"."""
+        return {section.key for section in self.sections if not section.is_open}
+
+    def set_collapsed(self, keys: Iterable[str]) -> None:
+        """Close these sections and open the others; names that are no section are passed over."""
+        closed = set(keys)
+        for section in self.sections:
+            section.set_open(section.key not in closed)
+
+    def section(self, key: str) -> FoldSection:
+        """Return a section."""
+        return next(section for section in self.sections if section.key == key)
+
     def _on_theme_changed(self) -> None:
         px = self._theme.px
-        self._box.setContentsMargins(px(16), px(16), px(16), px(16))
-        self._box.setSpacing(px(8))
+        self._box.setContentsMargins(px(16), px(12), px(16), px(16))
+        self._box.setSpacing(px(12))

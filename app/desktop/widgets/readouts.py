@@ -4,39 +4,71 @@ import time
 from collections import deque
 from collections.abc import Callable
 
-from PySide6.QtCore import Qt
-from PySide6.QtWidgets import QGridLayout, QHBoxLayout, QLabel, QProgressBar, QVBoxLayout, QWidget
+from PySide6.QtCore import QT_TRANSLATE_NOOP, Qt
+from PySide6.QtWidgets import QGridLayout, QHBoxLayout, QLabel, QVBoxLayout, QWidget
 
+from app.desktop.session.turns import ReplyTurn
 from app.desktop.theme.theme import Theme
-from app.desktop.widgets.figures import bytes_text, count_text, rate_text, seconds_text, tokens_text
+from app.desktop.widgets.cache_causes import cause_text
+from app.desktop.widgets.context_bar import ContextBar
+from app.desktop.widgets.elided_label import ElidedLabel
+from app.desktop.widgets.figures import (
+    NOTHING,
+    bytes_text,
+    count_text,
+    rate_text,
+    rate_with_unit,
+    seconds_text,
+    tokens_text,
+)
 from app.desktop.widgets.strip_chart import StripChart
 from engine import CacheMissCause, Delta, Finished, ModelDescription, PrefillProgress, RequestMetrics
 
 _CHART_INTERVAL_S = 0.2
 _RATE_WINDOW_S = 1.5
-_NONE = "–"
-
-_CAUSES = {
-    CacheMissCause.FIRST_USE: "this text is new",
-    CacheMissCause.EDITED: "an earlier message changed",
-    CacheMissCause.SYSTEM_PROMPT_CHANGED: "the system prompt changed",
-    CacheMissCause.TEMPLATE_CHANGED: "the chat template changed",
-    CacheMissCause.ADAPTER_CHANGED: "the adapters changed",
-    CacheMissCause.SETTINGS_CHANGED: "the settings changed",
-    CacheMissCause.TRIMMED: "the context was trimmed",
-    CacheMissCause.EVICTED: "other chats needed the room",
-    CacheMissCause.MODEL_RELOADED: "the model was loaded anew",
-    CacheMissCause.UNSUPPORTED_BY_MODEL: "this model cannot reuse it",
-    CacheMissCause.DAMAGED: "the stored copy was damaged",
-}
 
 _ROWS = (
-    ("ttft", "First token", "From sending to the first token: on the engine's clock once the reply has ended."),
-    ("prompt", "Prompt read", "Prompt tokens that were computed, and how fast."),
-    ("reused", "Reused", "Prompt tokens that were in the cache already and cost nothing."),
-    ("generated", "Written", "Tokens of the reply and the time since its first token."),
-    ("memory", "KV cache", "Memory of the context, and the part that is in use."),
+    (
+        "ttft",
+        QT_TRANSLATE_NOOP("Readouts", "First token"),
+        QT_TRANSLATE_NOOP(
+            "Readouts", "From sending to the first token: on the engine's clock once the reply has ended."
+        ),
+    ),
+    (
+        "prompt",
+        QT_TRANSLATE_NOOP("Readouts", "Prompt read"),
+        QT_TRANSLATE_NOOP("Readouts", "Prompt tokens that were computed, and how fast."),
+    ),
+    (
+        "reused",
+        QT_TRANSLATE_NOOP("Readouts", "Reused"),
+        QT_TRANSLATE_NOOP("Readouts", "Prompt tokens that were in the cache already and cost nothing."),
+    ),
+    (
+        "thinking",
+        QT_TRANSLATE_NOOP("Readouts", "Thought"),
+        QT_TRANSLATE_NOOP("Readouts", "Time and tokens from the first token until thinking ended."),
+    ),
+    (
+        "generated",
+        QT_TRANSLATE_NOOP("Readouts", "Written"),
+        QT_TRANSLATE_NOOP("Readouts", "Tokens of the reply and the time since its first token."),
+    ),
+    (
+        "memory",
+        QT_TRANSLATE_NOOP("Readouts", "KV cache"),
+        QT_TRANSLATE_NOOP(
+            "Readouts", "Memory of the context: the part in use, all of it, and the type of its numbers."
+        ),
+    ),
+    (
+        "worker",
+        QT_TRANSLATE_NOOP("Readouts", "Engine"),
+        QT_TRANSLATE_NOOP("Readouts", "Memory of the model's process, and the most it had since the model was loaded."),
+    ),
 )
+_ONLY_WHERE_KNOWN = ("thinking", "worker")
 
 
 class Readouts(QWidget):
@@ -54,46 +86,57 @@ class Readouts(QWidget):
         self._clock = clock
         self._model: ModelDescription | None = None
         self._num_context_tokens = 0
+        self._num_system_tokens: int | None = None
+        self._memory_bytes: int | None = None
+        self._peak_bytes: int | None = None
         self._points: deque[tuple[float, int]] = deque()
         self._charted_at = 0.0
         self._rate = QLabel()
-        self._rate.setAccessibleName("Tokens a second")
-        unit = QLabel("tok/s")
+        self._rate.setAccessibleName(self.tr("Tokens a second"))
+        unit = QLabel(self.tr("tok/s"))
         unit.setProperty("role", "muted")
         self._phase = QLabel("")
         self._phase.setProperty("role", "meta")
         self.chart = StripChart(theme)
-        self._values: dict[str, QLabel] = {}
+        self._values: dict[str, ElidedLabel] = {}
+        self._labels: dict[str, QLabel] = {}
         self._cause = QLabel("")
         self._cause.setProperty("role", "meta")
         self._cause.setWordWrap(True)
         self._cause.hide()
-        self._context = QLabel(_NONE)
-        self._context_bar = QProgressBar()
-        self._context_bar.setRange(0, 1000)
-        self._context_bar.setTextVisible(False)
-        self._context_bar.setAccessibleName("Context in use")
+        self._context = _value_label(self.tr("Context"))
+        self._context_bar = ContextBar(theme)
         number = QHBoxLayout()
-        number.setSpacing(theme.px(6))
         number.addWidget(self._rate, 0, Qt.AlignmentFlag.AlignBaseline)
         number.addWidget(unit, 0, Qt.AlignmentFlag.AlignBaseline)
         number.addStretch()
         number.addWidget(self._phase, 0, Qt.AlignmentFlag.AlignBaseline)
-        box = QVBoxLayout(self)
-        box.setContentsMargins(0, 0, 0, 0)
-        box.setSpacing(theme.px(6))
-        box.addLayout(number)
-        box.addWidget(self.chart)
-        box.addLayout(self._table())
-        box.addWidget(self._cause)
-        box.addSpacing(theme.px(2))
-        box.addLayout(_line("Context", self._context))
-        box.addWidget(self._context_bar)
-        self._show_rate(None)
+        self._number = number
+        self._box = QVBoxLayout(self)
+        self._box.setContentsMargins(0, 0, 0, 0)
+        self._box.addLayout(number)
+        self._box.addWidget(self.chart)
+        self._grid = self._new_table()
+        self._box.addLayout(self._grid)
+        self._box.addWidget(self._cause)
+        context = QHBoxLayout()
+        label = QLabel(self.tr("Context"))
+        label.setProperty("role", "muted")
+        context.addWidget(label)
+        context.addWidget(self._context, 1)
+        self._box.addLayout(context)
+        self._box.addWidget(self._context_bar)
+        theme.changed.connect(self._on_theme_changed)
+        self._on_theme_changed()
+        self._clear()
 
     def value(self, name: str) -> str:
         """Return what a line shows."""
-        return self._values[name].text()
+        return self._values[name].whole
+
+    def has_row(self, name: str) -> bool:
+        """Tell whether a line is shown."""
+        return not self._values[name].isHidden()
 
     @property
     def rate(self) -> str:
@@ -108,34 +151,55 @@ class Readouts(QWidget):
     @property
     def context(self) -> str:
         """How much of the context is used."""
-        return self._context.text()
+        return self._context.whole
+
+    @property
+    def context_bar(self) -> ContextBar:
+        """What the context is filled with."""
+        return self._context_bar
 
     def show_model(self, description: ModelDescription | None) -> None:
         """Take the sizes of a model; None while there is none."""
         self._model = description
         self._num_context_tokens = 0
+        self._num_system_tokens = None
+        if description is None:
+            self._memory_bytes = self._peak_bytes = None
+            self._show_memory()
         self._show_context()
+
+    def show_context_parts(self, system: int | None, used: int) -> None:
+        """Show how much of the context the system prompt has, None where that is not known, and what is used in all."""
+        self._num_system_tokens = system
+        self._num_context_tokens = used
+        self._show_context()
+
+    def show_worker_memory(self, num_bytes: int | None) -> None:
+        """Show the resident memory of the model's process; None where there is none."""
+        self._memory_bytes = num_bytes
+        self._show_memory()
 
     def begin(self) -> None:
         """Clear the numbers for a new request."""
-        self._points.clear()
-        self.chart.clear()
-        self._show_rate(None)
-        self._phase.setText("")
-        for label in self._values.values():
-            label.setText(_NONE)
-        self._cause.hide()
-        self._cause.setText("")
+        self._clear()
+        self._show_context()
+
+    def show_reply(self, turn: ReplyTurn | None) -> None:
+        """Show the stored measures of the last reply of a chat; None for a chat without one."""
+        self._clear()
+        self._num_context_tokens = 0
+        self._num_system_tokens = None
+        if turn is not None and turn.metrics is not None:
+            self._show_metrics(turn.metrics)
         self._show_context()
 
     def show_prefill(self, progress: PrefillProgress) -> None:
         """Show how far the prompt is read."""
-        self._phase.setText("reading")
+        self._phase.setText(self.tr("reading"))
         computed = max(0, progress.num_done_tokens - progress.num_cached_tokens)
-        self._set(
-            "prompt", f"{count_text(computed)} of {tokens_text(progress.num_total_tokens - progress.num_cached_tokens)}"
-        )
-        self._set("reused", _reused(progress.num_cached_tokens, progress.num_total_tokens))
+        total = tokens_text(progress.num_total_tokens - progress.num_cached_tokens)
+        self._set("prompt", self.tr("{done} of {total}").format(done=count_text(computed), total=total))
+        self._set("reused", self._reused(progress.num_cached_tokens, progress.num_total_tokens))
         self._num_context_tokens = progress.num_done_tokens
         self._show_context()
 
@@ -145,58 +209,86 @@ class Readouts(QWidget):
 
     def show_delta(self, delta: Delta) -> None:
         """Show the numbers of a reply in progress."""
-        self._phase.setText("thinking" if delta.thinking and not delta.text else "writing")
+        is_thinking = bool(delta.thinking) and not delta.text
+        self._phase.setText(self.tr("thinking") if is_thinking else self.tr("writing"))
         self._points.append((delta.decode_s, delta.num_generated_tokens))
         while len(self._points) > 2 and delta.decode_s - self._points[1][0] > _RATE_WINDOW_S:
             self._points.popleft()
-        self._set("generated", f"{tokens_text(delta.num_generated_tokens)} · {seconds_text(delta.decode_s)}")
         self._num_context_tokens = delta.num_context_tokens
         now = self._clock()
         if now - self._charted_at >= _CHART_INTERVAL_S:
             self._charted_at = now
+            self._set("generated", _tokens_and_time(delta.num_generated_tokens, delta.decode_s))
+            if is_thinking:
+                self._set("thinking", _tokens_and_time(delta.num_generated_tokens, delta.decode_s))
             self._show_running_rate()
             self._show_context()
 
     def show_finished(self, event: Finished) -> None:
         """Show the measures of a whole reply in place of the running ones."""
-        metrics = event.metrics
         self._phase.setText("")
-        self._show_rate(metrics.decode_rate)
-        self._set("ttft", seconds_text(metrics.ttft_s))
-        self._set("prompt", _prompt(metrics))
-        self._set("reused", _reused(metrics.num_cached_tokens, metrics.num_prompt_tokens))
-        self._set("generated", f"{tokens_text(metrics.num_generated_tokens)} · {seconds_text(metrics.decode_s)}")
-        self._num_context_tokens = metrics.num_prompt_tokens + metrics.num_generated_tokens
+        self._show_metrics(event.metrics)
         self._show_context()
-        cause = metrics.cache_miss_cause
-        if cause is not None and cause is not CacheMissCause.FIRST_USE:
-            self._cause.setText(f"Read again because {_CAUSES[cause]}.")
-            self._cause.show()
 
     def end(self) -> None:
         """Take away the phase: nothing is in progress."""
         self._phase.setText("")
 
-    def _table(self) -> QGridLayout:
+    def _clear(self) -> None:
+        self._points.clear()
+        self.chart.clear()
+        self._show_rate(None)
+        self._phase.setText("")
+        for name in self._values:
+            if name != "worker":
+                self._set(name, NOTHING)
+        self._show_memory()
+        self._cause.hide()
+        self._cause.setText("")
+
+    def _show_metrics(self, metrics: RequestMetrics) -> None:
+        self._show_rate(metrics.decode_rate)
+        self._set("ttft", seconds_text(metrics.ttft_s))
+        self._set("prompt", _prompt(metrics))
+        self._set("reused", self._reused(metrics.num_cached_tokens, metrics.num_prompt_tokens))
+        has_thought = metrics.thinking_s is not None
+        self._set("thinking", _tokens_and_time(metrics.num_thinking_tokens, metrics.thinking_s) if has_thought else "")
+        self._set("generated", _tokens_and_time(metrics.num_generated_tokens, metrics.decode_s))
+        self._num_context_tokens = metrics.num_prompt_tokens + metrics.num_generated_tokens
+        if metrics.peak_memory_bytes is not None:
+            self._peak_bytes = metrics.peak_memory_bytes
+            self._show_memory()
+        cause = metrics.cache_miss_cause
+        if cause is not None and cause is not CacheMissCause.FIRST_USE:
+            self._cause.setText(self.tr("Read again because {cause}.").format(cause=cause_text(cause)))
+            self._cause.show()
+
+    def _new_table(self) -> QGridLayout:
         grid = QGridLayout()
-        grid.setVerticalSpacing(self._theme.px(5))
         grid.setColumnStretch(1, 1)
         for row, (name, text, tip) in enumerate(_ROWS):
-            label = QLabel(text)
+            label = QLabel(self.tr(str(text)))
             label.setProperty("role", "muted")
-            value = QLabel(_NONE)
-            value.setTextFormat(Qt.TextFormat.PlainText)
-            value.setAlignment(Qt.AlignmentFlag.AlignRight)
-            value.setAccessibleName(text)
+            value = _value_label(self.tr(str(text)))
             for widget in (label, value):
-                widget.setToolTip(tip)
+                widget.setToolTip(self.tr(str(tip)))
             grid.addWidget(label, row, 0)
             grid.addWidget(value, row, 1)
-            self._values[name] = value
+            self._labels[name], self._values[name] = label, value
+            for widget in (label, value):
+                widget.setVisible(name not in _ONLY_WHERE_KNOWN)
         return grid
 
     def _set(self, name: str, text: str) -> None:
-        self._values[name].setText(text)
+        value = self._values[name]
+        if text == value.whole:
+            return
+        value.set_whole(text)
+        value.setAccessibleName(f"{self._labels[name].text()}: {text}")
+        if name in _ONLY_WHERE_KNOWN:
+            is_known = text not in ("", NOTHING)
+            value.setVisible(is_known)
+            self._labels[name].setVisible(is_known)
 
     def _show_rate(self, rate: float | None) -> None:
         role = "idle" if rate is None else "number"
@@ -213,41 +305,56 @@ class Readouts(QWidget):
             self._show_rate(rate)
             self.chart.add(rate)
 
+    def _show_memory(self) -> None:
+        now, peak = self._memory_bytes, self._peak_bytes
+        parts = [] if now is None else [bytes_text(now)]
+        if peak is not None:
+            parts.append(self.tr("peak {size}").format(size=bytes_text(max(peak, now or 0))))
+        self._set("worker", " · ".join(parts))
+
     def _show_context(self) -> None:
         model = self._model
         if model is None:
-            self._context.setText(_NONE)
-            self._context_bar.setValue(0)
-            self._set("memory", _NONE)
+            self._context.set_whole(NOTHING)
+            self._context_bar.show_parts(None, 0, 0)
+            self._set("memory", NOTHING)
             return
-        share = self._num_context_tokens / model.n_ctx if model.n_ctx else 0.0
-        self._context.setText(
-            f"{count_text(self._num_context_tokens)} / {count_text(model.n_ctx)} ({share * 100:.0f} %)"
+        used = self._num_context_tokens
+        share = used / model.n_ctx if model.n_ctx else 0.0
+        self._context.set_whole(
+            self.tr("{used} / {total} ({share} %)").format(
+                used=count_text(used), total=count_text(model.n_ctx), share=f"{share * 100:.0f}"
+            )
         )
-        self._context_bar.setValue(round(min(share, 1.0) * 1000))
-        used = bytes_text(self._num_context_tokens * model.kv_bytes_per_token)
-        whole = bytes_text(model.n_ctx * model.kv_bytes_per_token)
+        self._context_bar.show_parts(self._num_system_tokens, used, model.n_ctx)
         kinds = model.type_k if model.type_k == model.type_v else f"{model.type_k}/{model.type_v}"
-        self._set("memory", f"{used} of {whole} · {kinds}")
+        memory = self.tr("{used} of {total}").format(
+            used=bytes_text(used * model.kv_bytes_per_token), total=bytes_text(model.n_ctx * model.kv_bytes_per_token)
+        )
+        self._set("memory", f"{memory} · {kinds}")
+
+    def _reused(self, cached: int, total: int) -> str:
+        return self.tr("{done} of {total}").format(done=count_text(cached), total=count_text(total))
+
+    def _on_theme_changed(self) -> None:
+        px = self._theme.px
+        self._number.setSpacing(px(6))
+        self._box.setSpacing(px(7))
+        self._grid.setVerticalSpacing(px(5))
+        self._grid.setHorizontalSpacing(px(8))
 
 
-def _line(name: str, value: QLabel) -> QHBoxLayout:
-    label = QLabel(name)
-    label.setProperty("role", "muted")
-    value.setAccessibleName(name)
-    row = QHBoxLayout()
-    row.addWidget(label)
-    row.addStretch()
-    row.addWidget(value)
-    return row
+def _value_label(name: str) -> ElidedLabel:
+    label = ElidedLabel()
+    label.setAlignment(Qt.AlignmentFlag.AlignRight | Qt.AlignmentFlag.AlignVCenter)
+    label.setAccessibleName(name)
+    return label
 
 
 def _prompt(metrics: RequestMetrics) -> str:
-    computed = metrics.num_prompt_tokens - metrics.num_cached_tokens
-    if metrics.prefill_rate is None:
-        return tokens_text(computed)
-    return f"{tokens_text(computed)} · {rate_text(metrics.prefill_rate)} tok/s"
+    tokens = tokens_text(metrics.num_prompt_tokens - metrics.num_cached_tokens)
+    return tokens if metrics.prefill_rate is None else f"{tokens} · {rate_with_unit(metrics.prefill_rate)}"
 
 
-def _reused(cached: int, total: int) -> str:
-    return f"{count_text(cached)} of {count_text(total)}"
+def _tokens_and_time(count: int, seconds: float | None) -> str:
+    return f"{tokens_text(count)} · {seconds_text(seconds)}"

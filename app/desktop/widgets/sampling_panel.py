@@ -1,220 +1,86 @@
 """SamplingPanel: drawn from the declarations of SamplingParams alone; a new sampler needs no line here."""
 
-import math
+from collections.abc import Mapping
+from typing import Any
 
 from PySide6.QtCore import Qt, Signal
-from PySide6.QtWidgets import (
-    QHBoxLayout,
-    QLabel,
-    QLineEdit,
-    QPlainTextEdit,
-    QPushButton,
-    QSlider,
-    QVBoxLayout,
-    QWidget,
-)
+from PySide6.QtWidgets import QHBoxLayout, QLabel, QMenu, QPlainTextEdit, QPushButton, QVBoxLayout, QWidget
 
 from app.desktop.theme.theme import Theme
-from engine import EngineError, ParamInfo, SamplingParams, param_infos
+from app.desktop.widgets.elided_label import ElidedLabel
+from app.desktop.widgets.param_row import OriginTag, ParamRow
+from app.desktop.widgets.sampler_order import SamplerOrder, sampler_title
+from app.desktop.widgets.stop_strings import stop_lines, stop_strings
+from app.sampling_layers import Origin, Resolved, encoded, keep_for_app, keep_for_model, resolve
+from engine import EngineError, SamplingParams, param_infos
 
-_MAX_SLIDER_STEPS = 2_000
-
-
-class ParamRow(QWidget):
-    """One number: label, field, and a slider where the range allows one.
-
-    Where the setting may be absent, an empty field and the right end of the slider mean that.
-
-    Signals:
-        changed: another legal value.
-    """
-
-    changed = Signal()
-
-    def __init__(self, theme: Theme, info: ParamInfo, parent: QWidget | None = None) -> None:
-        super().__init__(parent)
-        self._info = info
-        self._value: float | int | None = info.default
-        label = QLabel(info.label)
-        label.setToolTip(info.help)
-        self.field = QLineEdit()
-        self.field.setAlignment(Qt.AlignmentFlag.AlignRight)
-        self.field.setFixedWidth(theme.px(92))
-        self.field.setAccessibleName(info.label)
-        self.field.setAccessibleDescription(info.help)
-        self.field.setPlaceholderText(info.none_label or "")
-        self.field.textEdited.connect(self._on_edited)
-        self.field.editingFinished.connect(self._show)
-        label.setBuddy(self.field)
-        head = QHBoxLayout()
-        head.setContentsMargins(0, 0, 0, 0)
-        head.addWidget(label, 1)
-        head.addWidget(self.field)
-        box = QVBoxLayout(self)
-        box.setContentsMargins(0, 0, 0, 0)
-        box.setSpacing(theme.px(2))
-        box.addLayout(head)
-        self.slider = self._new_slider()
-        if self.slider is not None:
-            self.field.setProperty("quiet", True)
-            box.addWidget(self.slider)
-        self._show()
-
-    @property
-    def name(self) -> str:
-        """Name of the setting."""
-        return self._info.name
-
-    @property
-    def is_advanced(self) -> bool:
-        """Whether it is folded away at first."""
-        return self._info.is_advanced
-
-    @property
-    def value(self) -> float | int | None:
-        """The last legal value."""
-        return self._value
-
-    def reset(self) -> None:
-        """Go back to the default."""
-        self._accept(self._info.default)
-        self._show()
-
-    def _new_slider(self) -> QSlider | None:
-        info = self._info
-        end = info.soft_maximum if info.soft_maximum is not None else info.maximum
-        num_steps = math.ceil((end - info.minimum) / info.step)
-        if num_steps > _MAX_SLIDER_STEPS:
-            return None
-        slider = QSlider(Qt.Orientation.Horizontal)
-        slider.setRange(0, num_steps + (1 if info.none_label is not None else 0))
-        slider.setPageStep(max(1, num_steps // 10))
-        slider.setAccessibleName(info.label)
-        slider.setToolTip(info.help)
-        slider.valueChanged.connect(self._on_slid)
-        return slider
-
-    def _on_slid(self, position: int) -> None:
-        info = self._info
-        if self.slider is not None and info.none_label is not None and position == self.slider.maximum():
-            self._accept(None)
-        else:
-            value = info.minimum + position * info.step
-            # The first step of "1, 64, 128 …" starts at the minimum and then keeps to round numbers.
-            if position and info.minimum < info.step and info.is_integer:
-                value = position * info.step
-            self._accept(self._rounded(min(value, info.maximum)))
-        self._show()
-
-    def _rounded(self, value: float) -> float | int:
-        return round(value) if self._info.is_integer else round(value, 6)
-
-    def _on_edited(self, text: str) -> None:
-        text = text.strip().replace(",", ".")
-        try:
-            value: float | int | None
-            if not text and self._info.none_label is not None:
-                value = None
-            else:
-                value = int(text) if self._info.is_integer else float(text)
-            self._info.check(value)
-        except (ValueError, EngineError) as error:
-            self._mark(getattr(error, "message", f"{self._info.label} is a number."))
-            return
-        self._mark("")
-        self._accept(value)
-
-    def _accept(self, value: float | int | None) -> None:
-        if value != self._value:
-            self._value = value
-            self._place_slider()
-            self.changed.emit()
-
-    def _show(self) -> None:
-        """Write the last legal value into the field."""
-        self._mark("")
-        value = self._value
-        if value is None:
-            self.field.clear()
-        else:
-            self.field.setText(str(value) if self._info.is_integer else f"{value:.6g}")
-        self._place_slider()
-
-    def _place_slider(self) -> None:
-        if self.slider is None:
-            return
-        self.slider.blockSignals(True)
-        if self._value is None:
-            self.slider.setValue(self.slider.maximum())
-        else:
-            last = self.slider.maximum() - (1 if self._info.none_label is not None else 0)
-            position = round((self._value - self._info.minimum) / self._info.step)
-            self.slider.setValue(min(position, last))
-        self.slider.blockSignals(False)
-
-    def _mark(self, fault: str) -> None:
-        if bool(self.field.property("invalid")) != bool(fault):
-            self.field.setProperty("invalid", bool(fault))
-            self.field.style().unpolish(self.field)
-            self.field.style().polish(self.field)
-        self.field.setToolTip(fault or self._info.help)
+__all__ = ["ParamRow", "SamplingPanel"]
 
 
 class SamplingPanel(QWidget):
-    """All settings of a reply.
+    """All settings of a reply, each with the layer it comes from; what the user changes is of this chat alone.
 
     Signals:
-        changed: the settings are other ones.
+        changed: the chat has other values of its own, see `chat_values`.
+        keep_requested: "model" or "app", and all that this layer is to hold from now on.
     """
 
     changed = Signal()
+    keep_requested = Signal(str, object)
 
     def __init__(self, theme: Theme, parent: QWidget | None = None) -> None:
         super().__init__(parent)
-        self._rows = [ParamRow(theme, info) for info in param_infos(SamplingParams).values()]
+        self._theme = theme
+        self._app: dict[str, Any] = {}
+        self._model: dict[str, Any] = {}
+        self._chat: dict[str, Any] = {}
+        self._used_seed: int | None = None
+        self._rows = [ParamRow(theme, info, has_origin=True) for info in param_infos(SamplingParams).values()]
+        self._order = SamplerOrder(theme)
         self._stop = QPlainTextEdit()
         self._stop.setObjectName("stopStrings")
-        self._stop.setPlaceholderText("One on each line; \\n is a line break")
-        self._stop.setFixedHeight(theme.px(58))
+        self._stop.setPlaceholderText(self.tr("One on each line; \\n is a line break"))
         self._stop.setTabChangesFocus(True)
-        self._stop.setAccessibleName("Stop strings")
-        self._stop.textChanged.connect(self._on_changed)
-        stop_label = QLabel("Stop strings")
-        stop_label.setToolTip("The reply ends before any of these.")
-        self._fault = QLabel("")
-        self._fault.setTextFormat(Qt.TextFormat.PlainText)
-        self._fault.setProperty("role", "error")
-        self._fault.setWordWrap(True)
-        self._fault.hide()
-        self.reset_button = QPushButton("Reset to defaults")
-        self.reset_button.setProperty("kind", "outline")
-        self.reset_button.clicked.connect(self.reset)
-        box = QVBoxLayout(self)
-        box.setContentsMargins(0, 0, 0, 0)
-        box.setSpacing(theme.px(6))
-        self.more_button = QPushButton("More settings")
+        self._stop.setAccessibleName(self.tr("Stop strings"))
+        self._fault = self._new_note("error")
+        self._passed_over = self._new_note("meta")
+        self.more_button = QPushButton(self.tr("More settings"))
         self.more_button.setProperty("kind", "outline")
         self.more_button.setCheckable(True)
+        self.reset_button = QPushButton(self.tr("Reset this chat"))
+        self.reset_button.setToolTip(self.tr("Take away what is set in this chat alone"))
+        self.keep_button = QPushButton(self.tr("Keep for …"))
+        self.keep_button.setToolTip(self.tr("Use what is set in this chat elsewhere too"))
+        self._build()
+        for row in self._rows:
+            row.changed.connect(lambda row=row: self._set(row.name, row.value))
+            row.reset_requested.connect(lambda row=row: self._forget(row.name))
+        self._order.changed.connect(lambda: self._set("samplers", self._order.value))
+        self._order_tag.clicked.connect(lambda: self._forget("samplers"))
+        self._stop.textChanged.connect(self._on_stop_changed)
+        self._stop_tag.clicked.connect(lambda: self._forget("stop"))
         self.more_button.toggled.connect(self._on_more_toggled)
-        for row in self._rows:
-            row.changed.connect(self._on_changed)
-        for row in self._rows:
-            if not row.is_advanced:
-                box.addWidget(row)
-        box.addWidget(self.more_button)
-        for row in self._rows:
-            if row.is_advanced:
-                box.addWidget(row)
-                row.hide()
-        for widget in (stop_label, self._stop, self._fault, self.reset_button):
-            box.addWidget(widget)
-        self._params = SamplingParams()
-        self.reset_button.setEnabled(False)
+        self.reset_button.clicked.connect(self.reset)
+        self._on_more_toggled(False)
+        self._resolved = self._below = resolve({}, {}, {})
+        self._show()
+        theme.changed.connect(self._on_theme_changed)
+        self._on_theme_changed()
 
     @property
     def params(self) -> SamplingParams:
-        """The settings; always legal."""
-        return self._params
+        """The settings in force; always legal."""
+        return self._resolved.params
+
+    @property
+    def origins(self) -> Mapping[str, Origin]:
+        """Where each setting comes from."""
+        return self._resolved.origins
+
+    @property
+    def chat_values(self) -> dict[str, Any]:
+        """What is set in this chat alone."""
+        return dict(self._chat)
 
     @property
     def rows(self) -> list[ParamRow]:
@@ -226,35 +92,205 @@ class SamplingPanel(QWidget):
         """Where stop strings are written, one on each line."""
         return self._stop
 
-    def _on_more_toggled(self, is_open: bool) -> None:
-        self.more_button.setText("Fewer settings" if is_open else "More settings")
-        for row in self._rows:
-            if row.is_advanced:
-                row.setVisible(is_open)
+    @property
+    def stop_tag(self) -> OriginTag:
+        """Where the stop strings come from."""
+        return self._stop_tag
+
+    @property
+    def order(self) -> SamplerOrder:
+        """The steps and their order."""
+        return self._order
+
+    def set_layers(self, app: Mapping[str, Any], model: Mapping[str, Any], chat: Mapping[str, Any]) -> None:
+        """Show the settings of another chat, of another model, or as they were changed elsewhere."""
+        self._app, self._model, self._chat = _copied(app), _copied(model), _copied(chat)
+        self._fault.hide()
+        self._resolve()
+
+    def show_used_seed(self, seed: int | None) -> None:
+        """Offer the seed of the last reply; None where there is no reply."""
+        self._used_seed = seed
+        self._seed_label.set_whole("" if seed is None else self.tr("Last reply: {seed}").format(seed=seed))
+        self._seed_label.setToolTip(self.tr("The seed that the last reply was made with"))
+        self._seed_line.setVisible(seed is not None)
+        self._show_pin()
+
+    def pin_seed(self, seed: int) -> None:
+        """Use a seed for every reply of this chat."""
+        self._set("seed", seed)
 
     def reset(self) -> None:
-        """Go back to all defaults."""
-        for row in self._rows:
-            row.reset()
-        self._stop.clear()
+        """Take away all that is set in this chat alone."""
+        self._fault.hide()
+        self._change({})
 
-    def _on_changed(self) -> None:
-        values = {row.name: row.value for row in self._rows}
-        stop = tuple(_unescaped(line) for line in self._stop.toPlainText().split("\n") if line)
+    def keep_menu(self) -> QMenu:
+        """Return the places that the settings of this chat can be kept for."""
+        menu = QMenu(self)
+        menu.addAction(self.tr("This model"), lambda: self._keep("model"))
+        menu.addAction(self.tr("All chats"), lambda: self._keep("app"))
+        return menu
+
+    def _build(self) -> None:
+        box = QVBoxLayout(self)
+        box.setContentsMargins(0, 0, 0, 0)
+        box.setSpacing(self._theme.px(6))
+        self._more = QWidget()
+        more = QVBoxLayout(self._more)
+        more.setContentsMargins(0, 0, 0, 0)
+        more.setSpacing(self._theme.px(6))
+        for row in self._rows:
+            (more if row.is_advanced else box).addWidget(row)
+            if row.name == "seed":
+                box.addWidget(self._new_seed_line())
+        order_head, self._order_tag = self._new_head(
+            self.tr("Order of the samplers"), self.tr("The steps that are taken, first to last.")
+        )
+        more.addLayout(order_head)
+        more.addWidget(self._order)
+        stop_head, self._stop_tag = self._new_head(
+            self.tr("Stop strings"), self.tr("The reply ends before any of these.")
+        )
+        box.addWidget(self.more_button)
+        box.addWidget(self._more)
+        box.addLayout(stop_head)
+        for widget in (self._stop, self._fault, self._passed_over):
+            box.addWidget(widget)
+        self.keep_button.setMenu(self.keep_menu())
+        for button in (self.reset_button, self.keep_button):
+            button.setProperty("kind", "outline")
+            box.addWidget(button)
+
+    def _new_head(self, title: str, help_text: str) -> tuple[QHBoxLayout, OriginTag]:
+        label = ElidedLabel()
+        label.set_whole(title)
+        label.setToolTip(help_text)
+        tag = OriginTag(self._theme, title)
+        head = QHBoxLayout()
+        head.addWidget(label, 1)
+        head.addWidget(tag)
+        return head, tag
+
+    def _new_seed_line(self) -> QWidget:
+        self._seed_line = QWidget()
+        self._seed_label = ElidedLabel()
+        self._seed_label.setProperty("role", "meta")
+        self.pin_button = QPushButton(self.tr("Pin"))
+        self.pin_button.setProperty("kind", "action")
+        self.pin_button.setAccessibleName(self.tr("Pin the seed of the last reply"))
+        self.pin_button.setToolTip(self.tr("Use this seed for every reply of this chat"))
+        self.pin_button.clicked.connect(self._on_pinned)
+        line = QHBoxLayout(self._seed_line)
+        line.setContentsMargins(0, 0, 0, 0)
+        line.addWidget(self._seed_label, 1)
+        line.addWidget(self.pin_button)
+        self._seed_line.hide()
+        return self._seed_line
+
+    def _new_note(self, role: str) -> QLabel:
+        note = QLabel("")
+        note.setTextFormat(Qt.TextFormat.PlainText)
+        note.setProperty("role", role)
+        note.setWordWrap(True)
+        note.hide()
+        return note
+
+    def _set(self, name: str, value: Any) -> None:
+        """Give the chat a value of its own; the one that holds without it needs not be held."""
+        chat = {key: kept for key, kept in self._chat.items() if key != name}
+        if value != getattr(self._below.params, name):
+            chat[name] = encoded(name, value)
+        self._change(chat)
+
+    def _forget(self, name: str) -> None:
+        if name == "stop":
+            self._fault.hide()
+        self._change({key: kept for key, kept in self._chat.items() if key != name})
+
+    def _change(self, chat: dict[str, Any]) -> None:
+        is_other = chat != self._chat
+        self._chat = chat
+        self._resolve()
+        if is_other:
+            self.changed.emit()
+
+    def _keep(self, layer: str) -> None:
+        keep = keep_for_model if layer == "model" else keep_for_app
+        kept = keep(self._app, self._model, self._chat)
+        if layer == "model":
+            self._model = kept.layer
+        else:
+            self._app = kept.layer
+        is_other = kept.chat != self._chat
+        self._chat = kept.chat
+        self._resolve()
+        self.keep_requested.emit(layer, dict(kept.layer))
+        if is_other:
+            self.changed.emit()
+
+    def _resolve(self) -> None:
+        self._resolved = resolve(self._app, self._model, self._chat)
+        self._below = resolve(self._app, self._model, {})
+        self._show()
+
+    def _show(self) -> None:
+        now, below = self._resolved, self._below
+        for row in self._rows:
+            value = getattr(now.params, row.name)
+            if value != row.value:
+                row.set_value(value)
+            self._show_origin(row.tag, row.name, row.value_text(getattr(below.params, row.name)))
+        if self._order.value != now.params.samplers:
+            self._order.set_value(now.params.samplers)
+        self._show_origin(self._order_tag, "samplers", self._order_text(below))
+        if self._fault.isHidden() and _legal_stop(self._stop.toPlainText()) != now.params.stop:
+            self._stop.blockSignals(True)
+            self._stop.setPlainText(stop_lines(now.params.stop))
+            self._stop.blockSignals(False)
+        self._show_origin(self._stop_tag, "stop", ", ".join(below.params.stop) or self.tr("none"))
+        self.reset_button.setEnabled(bool(self._chat))
+        self.keep_button.setEnabled(bool(self._chat))
+        self._passed_over.setText(self.tr("Some kept settings cannot be used and are left out."))
+        self._passed_over.setToolTip("\n".join(now.faults[:10]))
+        self._passed_over.setVisible(bool(now.faults))
+        self._show_pin()
+
+    def _show_origin(self, tag: OriginTag, name: str, below_text: str) -> None:
+        tag.show_origin(self._resolved.origins[name], self._below.origins[name], below_text)
+
+    def _order_text(self, resolved: Resolved) -> str:
+        names = [sampler_title(name) for name in resolved.params.samplers]
+        return ", ".join(names) or self.tr("the usual order")
+
+    def _show_pin(self) -> None:
+        self.pin_button.setEnabled(self._used_seed is not None and self.params.seed != self._used_seed)
+
+    def _on_pinned(self) -> None:
+        if self._used_seed is not None:
+            self.pin_seed(self._used_seed)
+
+    def _on_stop_changed(self) -> None:
         try:
-            params = SamplingParams(**values, stop=stop)  # type: ignore[arg-type]
+            stop = SamplingParams(stop=stop_strings(self._stop.toPlainText())).stop
         except EngineError as error:
             self._fault.setText(error.message)
             self._fault.show()
             return
         self._fault.hide()
-        self.reset_button.setEnabled(params != SamplingParams())
-        if params != self._params:
-            self._params = params
-            self.changed.emit()
+        self._set("stop", stop)
+
+    def _on_more_toggled(self, is_open: bool) -> None:
+        self.more_button.setText(self.tr("Fewer settings") if is_open else self.tr("More settings"))
+        self._more.setVisible(is_open)
+
+    def _on_theme_changed(self) -> None:
+        self._stop.setFixedHeight(self._theme.px(58))
 
 
-def _unescaped(text: str) -> str:
-    """Return `text` with backslash-n, backslash-t and double backslash resolved."""
-    parts = text.split("\\\\")
-    return "\\".join(part.replace("\\n", "\n").replace("\\t", "\t") for part in parts)
+def _copied(layer: Mapping[str, Any]) -> dict[str, Any]:
+    return dict(layer) if isinstance(layer, Mapping) else {}
+
+
+def _legal_stop(lines: str) -> tuple[str, ...]:
+    return SamplingParams(stop=stop_strings(lines)).stop
