@@ -29,6 +29,10 @@ class DataFolderError(AppError):
     """The folder for the program's data cannot be used."""
 
 
+class WindowNotAnswering(AppError):
+    """Another window has these chats open and does not react."""
+
+
 class ModelFileMissing(AppError):
     """There is no such model file."""
 

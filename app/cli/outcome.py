@@ -44,6 +44,8 @@ def exit_code_of(error: ShownError) -> ExitCode:
         return ExitCode.MODEL
     if isinstance(error, EngineUnavailable):
         return ExitCode.ENGINE_DIED
+    if isinstance(error, app.errors.WindowNotAnswering):
+        return ExitCode.REQUEST_FAILED
     if isinstance(error, InvalidParams | AppError):
         return ExitCode.USAGE
     return ExitCode.REQUEST_FAILED

@@ -47,6 +47,13 @@ def _panel() -> QPainterPath:
     return path
 
 
+def _sidebar() -> QPainterPath:
+    path = QPainterPath()
+    path.addRoundedRect(QRectF(2, 3, 12, 10), 2, 2)
+    path.addPath(_lines(((6, 3), (6, 13))))
+    return path
+
+
 def _dots() -> QPainterPath:
     path = QPainterPath()
     for x in (3.5, 8.0, 12.5):
@@ -93,6 +100,7 @@ def _gear() -> QPainterPath:
 _GLYPHS: dict[str, Callable[[], QPainterPath]] = {
     "plus": lambda: _lines(((8, 3), (8, 13)), ((3, 8), (13, 8))),
     "close": lambda: _lines(((4, 4), (12, 12)), ((12, 4), (4, 12))),
+    "back": lambda: _lines(((9.5, 4), (5.5, 8), (9.5, 12))),
     "check": lambda: _lines(((3, 8.5), (6.5, 12), (13, 4.5))),
     "chevron_up": lambda: _lines(((4, 10), (8, 6), (12, 10))),
     "chevron_down": lambda: _lines(((4, 6.5), (8, 10.5), (12, 6.5))),
@@ -100,6 +108,7 @@ _GLYPHS: dict[str, Callable[[], QPainterPath]] = {
     "copy": _copy,
     "retry": _retry,
     "panel": _panel,
+    "sidebar": _sidebar,
     "dots": _dots,
     "search": _search,
     "pencil": _pencil,

@@ -8,7 +8,8 @@ from app.desktop.theme.stylesheet import application_stylesheet, document_styles
 from app.desktop.theme.tokens import DARK, LIGHT, Colours
 from app.settings import Theme as ThemeMode
 
-_ZOOM_STEPS = (0.8, 0.9, 1.0, 1.1, 1.25, 1.5, 1.75, 2.0)
+MIN_ZOOM, MAX_ZOOM = 0.8, 2.0
+_ZOOM_STEPS = (MIN_ZOOM, 0.9, 1.0, 1.1, 1.25, 1.5, 1.75, MAX_ZOOM)
 _MONOSPACE = ("Cascadia Mono", "SF Mono", "Menlo", "Consolas", "Noto Sans Mono", "DejaVu Sans Mono", "monospace")
 
 
@@ -19,20 +20,28 @@ class Theme(QObject):
         application: gets the palette, font and stylesheet.
         mode: the user's choice.
         family: interface font; None takes the system's.
+        zoom: factor on all sizes to begin with.
 
     Signals:
         changed: look or zoom changed; everything painted or rendered from the theme is out of date.
+        zoom_changed: the zoom that is on from now on.
     """
 
     changed = Signal()
+    zoom_changed = Signal(float)
 
     def __init__(
-        self, application: QApplication, mode: ThemeMode = ThemeMode.SYSTEM, *, family: str | None = None
+        self,
+        application: QApplication,
+        mode: ThemeMode = ThemeMode.SYSTEM,
+        *,
+        family: str | None = None,
+        zoom: float = 1.0,
     ) -> None:
         super().__init__(application)
         self._application = application
         self._mode = mode
-        self._zoom = 1.0
+        self._zoom = _within_limits(zoom)
         self._family = family or QFontDatabase.systemFont(QFontDatabase.SystemFont.GeneralFont).family()
         application.setStyle("Fusion")
         QGuiApplication.styleHints().colorSchemeChanged.connect(self._on_system_changed)
@@ -90,22 +99,25 @@ class Theme(QObject):
             self._mode = mode
             self._apply()
 
-    def zoom_in(self) -> None:
-        """Make everything one step larger."""
-        self._set_zoom(min((z for z in _ZOOM_STEPS if z > self._zoom), default=self._zoom))
-
-    def zoom_out(self) -> None:
-        """Make everything one step smaller."""
-        self._set_zoom(max((z for z in _ZOOM_STEPS if z < self._zoom), default=self._zoom))
-
-    def reset_zoom(self) -> None:
-        """Go back to the designed sizes."""
-        self._set_zoom(1.0)
-
-    def _set_zoom(self, zoom: float) -> None:
+    def set_zoom(self, zoom: float) -> None:
+        """Make everything `zoom` times its designed size, within the limits."""
+        zoom = _within_limits(zoom)
         if zoom != self._zoom:
             self._zoom = zoom
             self._apply()
+            self.zoom_changed.emit(zoom)
+
+    def zoom_in(self) -> None:
+        """Make everything one step larger."""
+        self.set_zoom(min((z for z in _ZOOM_STEPS if z > self._zoom), default=self._zoom))
+
+    def zoom_out(self) -> None:
+        """Make everything one step smaller."""
+        self.set_zoom(max((z for z in _ZOOM_STEPS if z < self._zoom), default=self._zoom))
+
+    def reset_zoom(self) -> None:
+        """Go back to the designed sizes."""
+        self.set_zoom(1.0)
 
     def _on_system_changed(self) -> None:
         if self._mode is ThemeMode.SYSTEM:
@@ -116,6 +128,10 @@ class Theme(QObject):
         self._application.setFont(self.font(13))
         self._application.setStyleSheet(application_stylesheet(self.colours, self.px))
         self.changed.emit()
+
+
+def _within_limits(zoom: float) -> float:
+    return round(min(max(zoom, MIN_ZOOM), MAX_ZOOM), 2)
 
 
 def _palette(colours: Colours) -> QPalette:

@@ -1,14 +1,12 @@
 """EmptyState: what a person sees before the first message: where things stand, and the one next step."""
 
-from PySide6.QtCore import Qt, Signal
+from PySide6.QtCore import QEvent, Qt, Signal
+from PySide6.QtGui import QKeySequence
 from PySide6.QtWidgets import QHBoxLayout, QLabel, QPushButton, QVBoxLayout, QWidget
 
 from app.desktop.rendering.plain import isolated, shortened
 from app.desktop.session.model_session import ModelSession, ModelState
 from app.desktop.theme.theme import Theme
-
-_PROMISE = "The model runs on this computer. What you write stays here."
-
 
 class EmptyState(QWidget):
     """A headline, one line on the model, and buttons only where a model is missing.
@@ -27,9 +25,12 @@ class EmptyState(QWidget):
         self._headline = _label("headline")
         self._lead = _label("lead")
         self._hint = _label("muted")
-        self._starter = QPushButton("Use the starter model")
+        self._welcome = _label("muted")
+        self._welcome.hide()
+        self._is_first_run: bool | None = None
+        self._starter = QPushButton(self.tr("Use the starter model"))
         self._starter.setProperty("kind", "primary")
-        self._open = QPushButton("Open a model file …")
+        self._open = QPushButton(self.tr("Open a model file …"))
         self._open.setProperty("kind", "outline")
         self._starter.clicked.connect(self.starter_requested)
         self._open.clicked.connect(self.open_requested)
@@ -42,18 +43,31 @@ class EmptyState(QWidget):
         row.addStretch()
         box = QVBoxLayout(self)
         box.addStretch(2)
-        for widget in (self._headline, self._lead, self._hint, self._buttons):
+        for widget in (self._headline, self._lead, self._hint, self._welcome, self._buttons):
             box.addWidget(widget)
         box.addStretch(3)
         theme.changed.connect(self._on_theme_changed)
         self._on_theme_changed()
         self._buttons.hide()
-        self._set("What can I help with?", _PROMISE, "")
+        self._invite("")
 
     @property
     def text(self) -> str:
         """All that is said."""
-        return "\n".join(label.text() for label in (self._headline, self._lead, self._hint) if label.text())
+        return "\n".join(label.text() for label in self._labels() if label.text().strip())
+
+    def set_first_run(self, is_first: bool) -> None:
+        """Explain the starter model to somebody who has not used it; once over, the first run does not come back."""
+        if self._is_first_run is None or not is_first:
+            self._is_first_run = is_first
+        self._welcome.setVisible(bool(self._is_first_run))
+        self._welcome.setText(self._welcome_text() if self._is_first_run else "")
+
+    def event(self, event: QEvent) -> bool:
+        """See QWidget; the first message hides it, which ends the first run."""
+        if event.type() == QEvent.Type.HideToParent and self._is_first_run:
+            self.set_first_run(False)
+        return super().event(event)
 
     def show_model(self, model: ModelSession) -> None:
         """Say where the model is."""
@@ -61,14 +75,27 @@ class EmptyState(QWidget):
         error = model.error
         needs_model = model.state in (ModelState.FAILED, ModelState.NONE)
         self._buttons.setVisible(needs_model)
-        if needs_model and error is not None:
-            self._set("No model is loaded", shortened(error.message, 300), shortened(error.hint, 300))
-        elif needs_model:
-            self._set("No model is loaded", "Choose one to begin.", "")
+        if needs_model:
+            message = self.tr("Choose one to begin.") if error is None else shortened(error.message, 300)
+            self._set(self.tr("No model is loaded"), message, "" if error is None else shortened(error.hint, 300))
         elif model.state is ModelState.LOADING:
-            self._set("What can I help with?", _PROMISE, f"{name} is loading. You can write already.")
+            self._invite(self.tr("{name} is loading. You can write already.").format(name=name))
         else:
-            self._set("What can I help with?", _PROMISE, "")
+            self._invite("")
+
+    def _invite(self, hint: str) -> None:
+        promise = self.tr("The model runs on this computer. What you write stays here.")
+        self._set(self.tr("What can I help with?"), promise, hint)
+
+    def _welcome_text(self) -> str:
+        key = QKeySequence("Ctrl+L").toString(QKeySequence.SequenceFormat.NativeText)
+        return self.tr(
+            "Fireside begins with a very small model: it answers at once, and knows little. For better answers, "
+            "choose a larger model, a .gguf file, with the button below the message or {key}."
+        ).format(key=key)
+
+    def _labels(self) -> tuple[QLabel, ...]:
+        return (self._headline, self._lead, self._hint, self._welcome)
 
     def _set(self, headline: str, lead: str, hint: str) -> None:
         for label, text in ((self._headline, headline), (self._lead, lead), (self._hint, hint)):

@@ -3,13 +3,15 @@
 from collections.abc import Sequence
 from pathlib import Path
 
-from PySide6.QtCore import QEvent, QTimer, QUrl, Signal
+from PySide6.QtCore import QEvent, QRect, Qt, QTimer, QUrl, Signal
 from PySide6.QtGui import (
     QAccessible,
     QAccessibleAnnouncementEvent,
     QCloseEvent,
     QDragEnterEvent,
     QDropEvent,
+    QKeyEvent,
+    QMoveEvent,
     QPaintEvent,
     QResizeEvent,
 )
@@ -18,16 +20,21 @@ from PySide6.QtWidgets import QMainWindow, QWidget
 from app.desktop.theme.theme import Theme
 from app.desktop.widgets.chat_view import MAX_COLUMN, ChatView
 from app.desktop.widgets.composer import Composer
-from app.desktop.widgets.inspector import WIDTH as INSPECTOR_WIDTH
 from app.desktop.widgets.inspector import Inspector
 from app.desktop.widgets.notices import NoticeArea
+from app.desktop.widgets.side_panels import SidePanels
+from app.desktop.widgets.sides import SideName
 from app.desktop.widgets.top_bar import TopBar
+from app.desktop.window_state import SideState
 
-# The inspector shows itself from here on, and stands beside the conversation instead of above it.
-_WIDE = 1180
-_BESIDE = 760
 _COMPOSER_SHARE = 0.4
-_LAYOUT_EVENTS = (QEvent.Type.LayoutRequest, QEvent.Type.ShowToParent, QEvent.Type.HideToParent)
+_MIN_CHAT = 40
+_LAYOUT_EVENTS = (
+    QEvent.Type.Resize,
+    QEvent.Type.LayoutRequest,
+    QEvent.Type.ShowToParent,
+    QEvent.Type.HideToParent,
+)
 
 
 class _Surface(QWidget):
@@ -53,15 +60,23 @@ class _Surface(QWidget):
 class MainWindow(QMainWindow):
     """The window.
 
+    Args:
+        sidebar: at the left; None for a window without one.
+        find_bar: a line above the conversation while it is not hidden.
+
     Signals:
         first_painted: once, when the window can be seen and used.
         closed: the user closed it.
         model_dropped: path of a model file that was dropped on it.
+        state_changed: place, size or sides changed.
+        page_changed: a page came or went.
     """
 
     first_painted = Signal()
     closed = Signal()
     model_dropped = Signal(str)
+    state_changed = Signal()
+    page_changed = Signal()
 
     def __init__(
         self,
@@ -72,6 +87,8 @@ class MainWindow(QMainWindow):
         notices: NoticeArea,
         composer: Composer,
         inspector: Inspector,
+        sidebar: QWidget | None = None,
+        find_bar: QWidget | None = None,
     ) -> None:
         super().__init__()
         self._theme = theme
@@ -80,45 +97,125 @@ class MainWindow(QMainWindow):
         self.notices = notices
         self.composer = composer
         self.inspector = inspector
-        self._is_inspector_wanted: bool | None = None
+        self.sidebar = sidebar
+        self.find_bar = find_bar
+        self._page: QWidget | None = None
+        self._focus_before: QWidget | None = None
         self._was_painted = False
+        self._is_arranging = False
         self._surface = _Surface(self)
-        for part in (top_bar, chat_view, notices, composer, inspector):
-            part.setParent(self._surface)
+        self._panels = SidePanels(theme, self._surface, sidebar, inspector)
+        for part in (top_bar, find_bar, chat_view, notices, composer):
+            if part is not None:
+                part.setParent(self._surface)
         self.setCentralWidget(self._surface)
         self.setWindowTitle("Fireside")
         self.setMinimumSize(400, 360)
         self.setAcceptDrops(True)
+        top_bar.sidebar.setVisible(sidebar is not None)
         self._surface.painted.connect(self._on_painted)
         self._surface.resized.connect(self._arrange)
-        top_bar.inspector_toggled.connect(self._on_inspector_toggled)
-        notices.installEventFilter(self)
-        composer.installEventFilter(self)
+        self._panels.changed.connect(self._arrange)
+        self._panels.changed.connect(self.state_changed)
+        self._panels.overlay_closed.connect(self._focus_centre)
+        top_bar.inspector_toggled.connect(self.toggle_inspector)
+        top_bar.sidebar_toggled.connect(self.toggle_sidebar)
+        for part in (notices, composer, find_bar):
+            if part is not None:
+                part.installEventFilter(self)
         theme.changed.connect(self._arrange)
         self.resize(1240, 820)
-        QWidget.setTabOrder(composer, chat_view)
-        QWidget.setTabOrder(chat_view, inspector)
         composer.text_edit.setFocus()
 
     @property
     def is_inspector_visible(self) -> bool:
         """Whether the inspector is seen."""
-        wanted = self._is_inspector_wanted
-        return self.width() >= self._theme.px(_WIDE) if wanted is None else wanted
+        return self._panels.is_shown(SideName.INSPECTOR, self._surface.width())
+
+    @property
+    def is_sidebar_visible(self) -> bool:
+        """Whether the sidebar is seen."""
+        return self._panels.is_shown(SideName.SIDEBAR, self._surface.width())
+
+    @property
+    def page(self) -> QWidget | None:
+        """What stands in the place of the conversation."""
+        return self._page
 
     def toggle_inspector(self) -> None:
-        """Show or hide the inspector, from now on whatever the width."""
-        self._on_inspector_toggled(not self.is_inspector_visible)
+        """Show or hide the inspector."""
+        self._panels.toggle(SideName.INSPECTOR, self._surface.width())
+
+    def toggle_sidebar(self) -> None:
+        """Show or hide the sidebar."""
+        if self.sidebar is not None:
+            self._panels.toggle(SideName.SIDEBAR, self._surface.width())
+
+    def side_state(self, name: SideName) -> SideState:
+        """Return what is worth keeping of a side."""
+        return self._panels.state(name)
+
+    def set_sides(self, sidebar: SideState, inspector: SideState) -> None:
+        """Make the sides as they were."""
+        self._panels.restore(SideName.SIDEBAR, sidebar)
+        self._panels.restore(SideName.INSPECTOR, inspector)
+        self._arrange()
+
+    def show_page(self, page: QWidget | None) -> None:
+        """Show a page in the place of the conversation; None shows the conversation again.
+
+        The window never deletes a page. Focus goes to it, and back to where it was.
+        """
+        if page is self._page:
+            return
+        if self._page is None:
+            self._focus_before = self.focusWidget()
+        else:
+            self._page.hide()
+        self._page = page
+        if page is not None:
+            page.setParent(self._surface)
+            page.lower()
+        self._panels.close_overlay(self._surface.width())
+        self._arrange()
+        if page is not None:
+            page.show()
+            page.setFocus(Qt.FocusReason.OtherFocusReason)
+        else:
+            self._focus_centre()
+        self.page_changed.emit()
 
     def announce(self, text: str) -> None:
         """Let a screen reader say something without moving the focus."""
         QAccessible.updateAccessibility(QAccessibleAnnouncementEvent(self, text))
 
+    def focusNextPrevChild(self, is_next: bool) -> bool:
+        """Go from chats to composer, conversation and inspector, in whatever order the widgets were made."""
+        stops = self._stops()
+        now = self.focusWidget()
+        if not stops:
+            return False
+        at = stops.index(now) if now in stops else (-1 if is_next else 0)
+        target = stops[(at + (1 if is_next else -1)) % len(stops)]
+        target.setFocus(Qt.FocusReason.TabFocusReason if is_next else Qt.FocusReason.BacktabFocusReason)
+        return True
+
+    def event(self, event: QEvent) -> bool:
+        """Take the Escape key before the shortcuts of the window do while a side lies over the conversation."""
+        is_asked = event.type() == QEvent.Type.ShortcutOverride and isinstance(event, QKeyEvent)
+        if is_asked and event.key() == Qt.Key.Key_Escape and self._panels.overlay is not None:  # type: ignore[attr-defined]
+            event.accept()
+            return True
+        return super().event(event)
+
+    def keyPressEvent(self, event: QKeyEvent) -> None:
+        """Close the side that lies over the conversation."""
+        if event.key() != Qt.Key.Key_Escape or not self._panels.close_overlay(self._surface.width()):
+            super().keyPressEvent(event)
+
     def eventFilter(self, watched: object, event: QEvent) -> bool:
         """Arrange again when a part changes its height."""
-        kind = event.type()
-        is_composer_resized = watched is self.composer and kind == QEvent.Type.Resize
-        if is_composer_resized or kind in _LAYOUT_EVENTS:
+        if event.type() in _LAYOUT_EVENTS:
             self._arrange()
         return False
 
@@ -126,6 +223,22 @@ class MainWindow(QMainWindow):
         """See QWidget."""
         super().closeEvent(event)
         self.closed.emit()
+
+    def moveEvent(self, event: QMoveEvent) -> None:
+        """See QWidget."""
+        super().moveEvent(event)
+        self.state_changed.emit()
+
+    def resizeEvent(self, event: QResizeEvent) -> None:
+        """See QWidget."""
+        super().resizeEvent(event)
+        self.state_changed.emit()
+
+    def changeEvent(self, event: QEvent) -> None:
+        """See QWidget."""
+        super().changeEvent(event)
+        if event.type() == QEvent.Type.WindowStateChange:
+            self.state_changed.emit()
 
     def dragEnterEvent(self, event: QDragEnterEvent) -> None:
         """Take model files."""
@@ -137,46 +250,99 @@ class MainWindow(QMainWindow):
         event.acceptProposedAction()
         self.model_dropped.emit(_model_files(event.mimeData().urls())[0])
 
-    def _on_inspector_toggled(self, is_wanted: bool) -> None:
-        self._is_inspector_wanted = is_wanted
-        self._arrange()
-
     def _on_painted(self) -> None:
         if not self._was_painted:
             self._was_painted = True
             QTimer.singleShot(0, self.first_painted.emit)
 
+    def _focus_centre(self) -> None:
+        before, self._focus_before = self._focus_before, None
+        if self._page is not None:
+            self._page.setFocus(Qt.FocusReason.OtherFocusReason)
+        elif before is not None and before.isVisibleTo(self) and before.isEnabled():
+            before.setFocus(Qt.FocusReason.OtherFocusReason)
+        else:
+            self.composer.text_edit.setFocus(Qt.FocusReason.OtherFocusReason)
+
+    def _stops(self) -> list[QWidget]:
+        """Return where the Tab key stops, in order; what lies below a side is left out."""
+        centre = (self._page,) if self._page is not None else (self.composer, self.find_bar, self.chat_view)
+        if self._panels.overlay is not None:
+            centre = ()
+        parts = (self.sidebar, *centre, self.notices, self.inspector, self.top_bar, *self._panels.edges)
+        stops: list[list[QWidget]] = [[] for _ in parts]
+        for widget in self._focus_chain():
+            can_stop = widget.focusPolicy() & Qt.FocusPolicy.TabFocus and widget.focusProxy() is None
+            if not can_stop or not widget.isEnabled() or not widget.isVisible():
+                continue
+            for index, part in enumerate(parts):
+                if part is not None and (part is widget or part.isAncestorOf(widget)):
+                    stops[index].append(widget)
+                    break
+        return [widget for part in stops for widget in part]
+
+    def _focus_chain(self) -> list[QWidget]:
+        chain: list[QWidget] = []
+        widget = self.nextInFocusChain()
+        while widget is not None and widget is not self:
+            chain.append(widget)
+            widget = widget.nextInFocusChain()
+        return chain
+
     def _arrange(self) -> None:
+        if self._is_arranging:
+            return
+        self._is_arranging = True
+        try:
+            area = self._panels.arrange(self.top_bar.height())
+            self._arrange_centre(area)
+        finally:
+            self._is_arranging = False
+        self.top_bar.sidebar.setChecked(self.is_sidebar_visible)
+        self.top_bar.inspector.setChecked(self.is_inspector_visible)
+
+    def _arrange_centre(self, area: QRect) -> None:
         px = self._theme.px
-        width, height = self._surface.width(), self._surface.height()
-        has_inspector = self.is_inspector_visible
-        side = min(px(INSPECTOR_WIDTH), width) if has_inspector else 0
-        is_beside = width - side >= px(_BESIDE - INSPECTOR_WIDTH)
-        centre = width - side if is_beside else width
+        self.top_bar.setGeometry(area.left(), 0, area.width(), self.top_bar.height())
         top = self.top_bar.height()
-        self.top_bar.setGeometry(0, 0, centre, top)
-        margin = px(24 if centre > px(560) else 14)
-        column = min(px(MAX_COLUMN), centre - 2 * margin - self.chat_view.verticalScrollBar().sizeHint().width()) + px(
-            20
-        )
-        left = (centre - self.chat_view.verticalScrollBar().sizeHint().width() - column) // 2
-        self.composer.set_max_height(round(height * _COMPOSER_SHARE))
-        bottom = height - px(16 if centre > px(560) else 8)
-        composer_top = bottom - self.composer.height()
-        self.composer.setGeometry(left, composer_top, column, self.composer.height())
-        chat_bottom = composer_top - px(10)
-        if not self.notices.isHidden():
-            notice_height = max(self.notices.heightForWidth(column), self.notices.minimumSizeHint().height())
-            chat_bottom -= notice_height
-            self.notices.setGeometry(left, chat_bottom, column, notice_height)
-            chat_bottom -= px(8)
-        self.chat_view.setGeometry(0, top, centre, max(0, chat_bottom - top))
-        self.inspector.setVisible(has_inspector)
-        inspector_top = 0 if is_beside else top
-        self.inspector.setGeometry(width - side, inspector_top, side, height - inspector_top)
-        if not is_beside:
-            self.inspector.raise_()
-        self.top_bar.inspector.setChecked(has_inspector)
+        is_wide = area.width() > px(560)
+        bar = self.chat_view.verticalScrollBar().sizeHint().width()
+        column = min(px(MAX_COLUMN), area.width() - 2 * px(24 if is_wide else 14) - bar) + px(20)
+        left = area.left() + (area.width() - bar - column) // 2
+        bottom = area.height() - px(16 if is_wide else 8)
+        for part in (self.composer, self.chat_view):
+            part.setVisible(self._page is None)
+        if self._page is None:
+            bottom = self._arrange_composer(left, column, bottom, top) - px(10)
+        else:
+            bottom = area.height()
+        bottom = self._arrange_notices(left, column, bottom, top)
+        if self._page is not None:
+            self._page.setGeometry(area.left(), top, area.width(), max(0, bottom - top))
+            return
+        if self.find_bar is not None and not self.find_bar.isHidden():
+            height = self.find_bar.sizeHint().height()
+            self.find_bar.setGeometry(area.left(), top, area.width(), height)
+            top += height
+        self.chat_view.setGeometry(area.left(), top, area.width(), max(0, bottom - top))
+
+    def _arrange_composer(self, left: int, column: int, bottom: int, top: int) -> int:
+        composer = self.composer
+        composer.set_max_height(round(self._surface.height() * _COMPOSER_SHARE))
+        composer.resize(column, composer.height())  # its height may follow the width
+        y = max(bottom - composer.height(), top)
+        composer.move(left, y)
+        return y
+
+    def _arrange_notices(self, left: int, column: int, bottom: int, top: int) -> int:
+        """Put the notices above `bottom`, and return where they begin."""
+        if self.notices.isHidden():
+            return bottom
+        px = self._theme.px
+        least = px(_MIN_CHAT) if self._page is None else 0
+        height = min(self.notices.height_for(column), max(0, bottom - top - least))
+        self.notices.setGeometry(left, bottom - height, column, height)
+        return bottom - height - px(8)
 
 
 def _model_files(urls: Sequence[QUrl]) -> list[str]:

@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from PySide6.QtCore import QRectF, QSize, Qt, Signal
-from PySide6.QtGui import QPainter, QPaintEvent
+from PySide6.QtGui import QKeySequence, QPainter, QPaintEvent
 from PySide6.QtWidgets import QFileDialog, QHBoxLayout, QMenu, QProgressBar, QPushButton, QWidget
 
 from app.desktop.rendering.plain import action_text, isolated, shortened, tool_tip_text
@@ -26,7 +26,7 @@ class _PickerButton(QPushButton):
 
     def set_label(self, label: str) -> None:
         self._label = label
-        self.setAccessibleName(f"Model: {label}")
+        self.setAccessibleName(self.tr("Model: {name}").format(name=label))
         self.updateGeometry()
         self.update()
 
@@ -87,23 +87,23 @@ class ModelPicker(QWidget):
         self._bar = QProgressBar()
         self._bar.setRange(0, 100)
         self._bar.setTextVisible(False)
-        self._bar.setAccessibleName("Load progress")
-        self._bar.setFixedWidth(theme.px(90))
-        self._cancel = QPushButton("Cancel")
+        self._bar.setAccessibleName(self.tr("Load progress"))
+        self._cancel = QPushButton(self.tr("Cancel"))
         self._cancel.setProperty("kind", "small")
-        self._cancel.setToolTip("Stop loading the model")
+        self._cancel.setToolTip(self.tr("Stop loading the model"))
         self._cancel.clicked.connect(self.cancel_requested)
-        row = QHBoxLayout(self)
+        self._row = row = QHBoxLayout(self)
         row.setContentsMargins(0, 0, 0, 0)
-        row.setSpacing(theme.px(6))
         row.addWidget(self._button)
         row.addWidget(self._bar)
         row.addWidget(self._cancel)
         row.addStretch(1)
         self._bar.hide()
         self._cancel.hide()
-        self._button.set_label("Choose a model")
-        self._button.setToolTip("Choose a model (Ctrl+L)")
+        self._button.set_label(self.tr("Choose a model"))
+        self._button.setToolTip(self._usual_tool_tip())
+        theme.changed.connect(self._on_theme_changed)
+        self._on_theme_changed()
 
     @property
     def label(self) -> str:
@@ -121,20 +121,20 @@ class ModelPicker(QWidget):
         is_loading = model.state is ModelState.LOADING
         percent = round(model.progress * 100)
         labels = {
-            ModelState.NOT_ASKED: "Choose a model",
-            ModelState.NONE: "Choose a model",
-            ModelState.CHOOSING: "Looking for the model …",
-            ModelState.LOADING: f"Loading {name} · {percent} %",
+            ModelState.NOT_ASKED: self.tr("Choose a model"),
+            ModelState.NONE: self.tr("Choose a model"),
+            ModelState.CHOOSING: self.tr("Looking for the model …"),
+            ModelState.LOADING: self.tr("Loading {name} · {percent} %").format(name=name, percent=percent),
             ModelState.READY: name,
-            ModelState.FAILED: "No model loaded",
-            ModelState.DEAD: f"{name} · not loaded" if name else "No model loaded",
+            ModelState.FAILED: self.tr("No model loaded"),
+            ModelState.DEAD: self.tr("{name} · not loaded").format(name=name) if name else self.tr("No model loaded"),
         }
         self._button.set_label(labels[model.state])
         self._bar.setVisible(is_loading)
         self._bar.setValue(percent)
         self._cancel.setVisible(model.is_busy)
         path = str(model.chosen.path) if model.chosen else ""
-        self._button.setToolTip(tool_tip_text(path) if path else "Choose a model (Ctrl+L)")
+        self._button.setToolTip(tool_tip_text(path) if path else self._usual_tool_tip())
 
     def remember(self, model: str) -> None:
         """Offer a model again from now on."""
@@ -145,7 +145,8 @@ class ModelPicker(QWidget):
         menu = QMenu(self)
         menu.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
         starter = self._starter()
-        menu.addAction(f"{action_text(starter.label)}  (starter)", lambda: self.model_chosen.emit(starter.name))
+        label = self.tr("{name}  (starter)").format(name=action_text(starter.label))
+        menu.addAction(label, lambda: self.model_chosen.emit(starter.name))
         recent = [model for model in self._recent if model != starter.name]
         if recent:
             menu.addSeparator()
@@ -154,7 +155,7 @@ class ModelPicker(QWidget):
             action.setToolTip(tool_tip_text(path))
             action.triggered.connect(lambda _=False, path=path: self.model_chosen.emit(path))
         menu.addSeparator()
-        menu.addAction("Open a file …", self.open_file)
+        menu.addAction(self.tr("Open a file …"), self.open_file)
         return menu
 
     def open_menu(self) -> None:
@@ -166,11 +167,20 @@ class ModelPicker(QWidget):
 
     def open_file(self) -> None:
         """Ask for a model file."""
-        dialog = QFileDialog(self.window(), "Open a model", self._folder, "GGUF models (*.gguf);;All files (*)")
+        kinds = f"{self.tr('GGUF models')} (*.gguf);;{self.tr('All files')} (*)"
+        dialog = QFileDialog(self.window(), self.tr("Open a model"), self._folder, kinds)
         dialog.setFileMode(QFileDialog.FileMode.ExistingFile)
         dialog.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
         dialog.filesSelected.connect(self._on_files_selected)
         dialog.open()
+
+    def _on_theme_changed(self) -> None:
+        self._bar.setFixedWidth(self._theme.px(90))
+        self._row.setSpacing(self._theme.px(6))
+
+    def _usual_tool_tip(self) -> str:
+        key = QKeySequence("Ctrl+L").toString(QKeySequence.SequenceFormat.NativeText)
+        return self.tr("Choose a model ({key})").format(key=key)
 
     def _on_files_selected(self, files: Sequence[str]) -> None:
         if files:

@@ -3,14 +3,16 @@
 import dataclasses
 from collections.abc import Callable, Sequence
 
-from PySide6.QtCore import Qt
-from PySide6.QtWidgets import QFrame, QHBoxLayout, QLabel, QPushButton, QVBoxLayout, QWidget
+from PySide6.QtCore import QEvent, QObject, Qt, Signal
+from PySide6.QtWidgets import QBoxLayout, QFrame, QHBoxLayout, QLabel, QPushButton, QScrollArea, QVBoxLayout, QWidget
 
 from app.desktop.rendering.plain import shortened
 from app.desktop.theme.glyphs import GlyphButton
 from app.desktop.theme.theme import Theme
 
 _MAX_CHARS = 500
+# Buttons stand below the text where they would leave it less room than this.
+_MIN_TEXT = 240
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -31,30 +33,105 @@ class Notice:
     actions: Sequence[tuple[str, Callable[[], None]]] = ()
 
 
-class NoticeArea(QWidget):
-    """A stack of notices; takes no place while there are none."""
+class _NoticeFrame(QFrame):
+    """One notice.
+
+    Signals:
+        closed: dismissed, or one of its buttons was pressed.
+    """
+
+    closed = Signal()
+
+    def __init__(self, theme: Theme, notice: Notice) -> None:
+        super().__init__()
+        self._theme = theme
+        self.setObjectName("errorBlock" if notice.is_error else "notice")
+        self._texts = QVBoxLayout()
+        self._texts.addWidget(_label(notice.text, "error" if notice.is_error else ""))
+        if notice.hint:
+            self._texts.addWidget(_label(notice.hint, "muted"))
+        self._buttons = QHBoxLayout()
+        for label, call in notice.actions:
+            button = QPushButton(label)
+            button.setProperty("kind", "outline")
+            button.clicked.connect(lambda _=False, call=call: self._act(call))
+            self._buttons.addWidget(button)
+        self._buttons.addStretch()
+        self._body = QBoxLayout(QBoxLayout.Direction.LeftToRight)
+        self._body.addLayout(self._texts, 1)
+        self._body.addLayout(self._buttons)
+        close = GlyphButton(theme, "close", self.tr("Dismiss"), size=24)
+        close.clicked.connect(self.closed)
+        self._row = QHBoxLayout(self)
+        self._row.addLayout(self._body, 1)
+        self._row.addWidget(close, 0, Qt.AlignmentFlag.AlignTop)
+        theme.changed.connect(self._on_theme_changed)
+        self._on_theme_changed()
+
+    def fit(self, width: int) -> None:
+        """Put the buttons beside the text, or below it where that would be squeezed."""
+        is_narrow = width - self._buttons.sizeHint().width() < self._theme.px(_MIN_TEXT)
+        down, beside = QBoxLayout.Direction.TopToBottom, QBoxLayout.Direction.LeftToRight
+        self._body.setDirection(down if is_narrow else beside)
+
+    def _act(self, call: Callable[[], None]) -> None:
+        self.closed.emit()
+        call()
+
+    def _on_theme_changed(self) -> None:
+        px = self._theme.px
+        self._row.setContentsMargins(px(14), px(8), px(6), px(8))
+        self._row.setSpacing(px(6))
+        self._body.setSpacing(px(6))
+        self._buttons.setSpacing(px(6))
+        self._texts.setSpacing(px(2))
+
+
+class NoticeArea(QScrollArea):
+    """A stack of notices; takes no place while there are none, and scrolls where there is little."""
 
     def __init__(self, theme: Theme, parent: QWidget | None = None) -> None:
         super().__init__(parent)
         self._theme = theme
-        self._shown: dict[str, tuple[Notice, QWidget]] = {}
-        self._box = QVBoxLayout(self)
+        self._shown: dict[str, tuple[Notice, _NoticeFrame]] = {}
+        self._cards: list[QWidget] = []
+        self.setObjectName("notices")
+        self.setFrameShape(QFrame.Shape.NoFrame)
+        self.setWidgetResizable(True)
+        self.setFocusPolicy(Qt.FocusPolicy.NoFocus)
+        self.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
+        self.viewport().setAutoFillBackground(False)
+        body = QWidget()
+        body.setObjectName("noticesBody")
+        body.setAutoFillBackground(False)
+        self._box = QVBoxLayout(body)
         self._box.setContentsMargins(0, 0, 0, 0)
-        self._box.setSpacing(theme.px(6))
+        self.setWidget(body)
+        body.setAutoFillBackground(False)  # setWidget switches it on
         self.hide()
+        theme.changed.connect(self._on_theme_changed)
+        self._on_theme_changed()
 
     @property
     def notices(self) -> Sequence[Notice]:
         """What is shown, oldest first."""
         return [notice for notice, _ in self._shown.values()]
 
+    def add_card(self, card: QWidget) -> None:
+        """Give a widget its place above the notices, where it is seen while it is not hidden."""
+        card.installEventFilter(self)
+        self._cards.append(card)
+        self._box.insertWidget(len(self._cards) - 1, card)
+        self._update()
+
     def show_notice(self, notice: Notice) -> None:
         """Show a notice, in place of one with the same key."""
         self.dismiss(notice.key)
-        widget = self._build(notice)
-        self._shown[notice.key] = (notice, widget)
-        self._box.addWidget(widget)
-        self.show()
+        frame = _NoticeFrame(self._theme, notice)
+        frame.closed.connect(lambda: self.dismiss(notice.key))
+        self._shown[notice.key] = (notice, frame)
+        self._box.addWidget(frame)
+        self._update()
 
     def dismiss(self, key: str) -> None:
         """Remove a notice."""
@@ -63,7 +140,7 @@ class NoticeArea(QWidget):
             self._box.removeWidget(widget)
             widget.hide()
             widget.deleteLater()
-        self.setVisible(bool(self._shown))
+        self._update()
 
     def button(self, key: str, label: str) -> QPushButton | None:
         """Return a button of a notice."""
@@ -71,32 +148,25 @@ class NoticeArea(QWidget):
         buttons = widget.findChildren(QPushButton) if widget is not None else []
         return next((button for button in buttons if button.text() == label), None)
 
-    def _build(self, notice: Notice) -> QWidget:
-        px = self._theme.px
-        frame = QFrame()
-        frame.setObjectName("errorBlock" if notice.is_error else "notice")
-        texts = QVBoxLayout()
-        texts.setSpacing(px(2))
-        texts.addWidget(_label(notice.text, "error" if notice.is_error else ""))
-        if notice.hint:
-            texts.addWidget(_label(notice.hint, "muted"))
-        row = QHBoxLayout(frame)
-        row.setContentsMargins(px(14), px(8), px(6), px(8))
-        row.setSpacing(px(6))
-        row.addLayout(texts, 1)
-        for label, call in notice.actions:
-            button = QPushButton(label)
-            button.setProperty("kind", "outline")
-            button.clicked.connect(lambda _=False, call=call: self._act(notice.key, call))
-            row.addWidget(button)
-        close = GlyphButton(self._theme, "close", "Dismiss", size=24)
-        close.clicked.connect(lambda: self.dismiss(notice.key))
-        row.addWidget(close, 0, Qt.AlignmentFlag.AlignTop)
-        return frame
+    def height_for(self, width: int) -> int:
+        """Return the height at which nothing has to scroll."""
+        for _, frame in self._shown.values():
+            frame.fit(width)
+        return max(self._box.heightForWidth(width), self._box.minimumSize().height())
 
-    def _act(self, key: str, call: Callable[[], None]) -> None:
-        self.dismiss(key)
-        call()
+    def eventFilter(self, watched: QObject, event: QEvent) -> bool:
+        """Come and go with the cards."""
+        if event.type() in (QEvent.Type.ShowToParent, QEvent.Type.HideToParent):
+            self._update()
+        return super().eventFilter(watched, event)
+
+    def _update(self) -> None:
+        is_needed = bool(self._shown) or any(not card.isHidden() for card in self._cards)
+        self.setVisible(is_needed)
+        self.updateGeometry()
+
+    def _on_theme_changed(self) -> None:
+        self._box.setSpacing(self._theme.px(6))
 
 
 def _label(text: str, role: str) -> QLabel:

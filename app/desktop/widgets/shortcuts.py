@@ -1,11 +1,11 @@
 """The keys of the window: declared once, for the actions, the menu and the list that shows them."""
 
 import dataclasses
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 from PySide6.QtCore import Qt
 from PySide6.QtGui import QKeySequence, QShortcut
-from PySide6.QtWidgets import QDialog, QGridLayout, QLabel, QWidget
+from PySide6.QtWidgets import QDialog, QFrame, QGridLayout, QHBoxLayout, QLabel, QScrollArea, QVBoxLayout, QWidget
 
 from app.desktop.theme.theme import Theme
 
@@ -15,18 +15,26 @@ class Shortcut:
     """One action and its keys.
 
     Attributes:
-        keys: as Qt writes them; the first is shown. Ctrl is Cmd on macOS.
+        label: in the user's language.
+        keys: as Qt writes them; the first is shown in menus. Ctrl is Cmd on macOS.
         call: None where a widget handles the key itself.
+        group: heading it stands under, in the user's language.
     """
 
     label: str
     keys: tuple[str, ...]
     call: Callable[[], None] | None = None
+    group: str = ""
 
     @property
     def shown(self) -> str:
         """The first key as this platform writes it."""
-        return QKeySequence(self.keys[0]).toString(QKeySequence.SequenceFormat.NativeText)
+        return _native(self.keys[0])
+
+    @property
+    def menu_text(self) -> str:
+        """The entry of a menu: the label, and the key at the right."""
+        return f"{self.label}\t{self.shown}"
 
 
 def install(window: QWidget, shortcuts: Sequence[Shortcut]) -> None:
@@ -38,20 +46,77 @@ def install(window: QWidget, shortcuts: Sequence[Shortcut]) -> None:
 
 
 class ShortcutList(QDialog):
-    """Shows all keys."""
+    """Shows all keys, by group; Escape closes it."""
 
     def __init__(self, theme: Theme, shortcuts: Sequence[Shortcut], parent: QWidget | None = None) -> None:
         super().__init__(parent)
-        self.setWindowTitle("Keyboard shortcuts")
+        self._theme = theme
+        self.setWindowTitle(self.tr("Keyboard shortcuts"))
         self.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
         px = theme.px
-        grid = QGridLayout(self)
-        grid.setContentsMargins(px(24), px(20), px(24), px(20))
+        body = QWidget()
+        body.setObjectName("shortcutList")
+        box = QVBoxLayout(body)
+        box.setContentsMargins(px(24), px(16), px(24), px(24))
+        box.setSpacing(px(6))
+        for group, members in _grouped(shortcuts).items():
+            if group:
+                heading = _label(group)
+                heading.setProperty("role", "section")
+                heading.setContentsMargins(0, px(14), 0, px(4))
+                box.addWidget(heading)
+            box.addLayout(self._rows(members))
+        area = QScrollArea()
+        area.setFrameShape(QFrame.Shape.NoFrame)
+        area.setWidgetResizable(True)
+        area.setAccessibleName(self.windowTitle())
+        area.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAsNeeded)
+        area.setWidget(body)
+        outer = QVBoxLayout(self)
+        outer.setContentsMargins(0, 0, 0, 0)
+        outer.addWidget(area)
+        wanted = body.sizeHint()
+        room = self.screen().availableSize() * 0.85
+        if parent is not None:
+            room = room.boundedTo(parent.window().size().expandedTo(parent.window().minimumSize()))
+        bar = area.verticalScrollBar().sizeHint().width()
+        self.resize(min(wanted.width() + bar, room.width()), min(wanted.height(), room.height()))
+        area.setFocus()
+
+    def _rows(self, shortcuts: Iterable[Shortcut]) -> QGridLayout:
+        px = self._theme.px
+        grid = QGridLayout()
         grid.setHorizontalSpacing(px(32))
-        grid.setVerticalSpacing(px(8))
+        grid.setVerticalSpacing(px(6))
+        grid.setColumnStretch(0, 1)
         for row, shortcut in enumerate(shortcuts):
-            keys = QLabel(shortcut.shown)
-            keys.setProperty("role", "muted")
-            keys.setAlignment(Qt.AlignmentFlag.AlignRight)
-            grid.addWidget(QLabel(shortcut.label), row, 0)
-            grid.addWidget(keys, row, 1)
+            label = _label(shortcut.label)
+            label.setWordWrap(True)
+            label.setMinimumWidth(px(120))
+            grid.addWidget(label, row, 0)
+            keys = QHBoxLayout()
+            keys.setSpacing(px(6))
+            keys.addStretch()
+            for key in shortcut.keys:
+                cap = _label(_native(key))
+                cap.setObjectName("keyCap")
+                keys.addWidget(cap)
+            grid.addLayout(keys, row, 1)
+        return grid
+
+
+def _grouped(shortcuts: Sequence[Shortcut]) -> dict[str, list[Shortcut]]:
+    groups: dict[str, list[Shortcut]] = {}
+    for shortcut in shortcuts:
+        groups.setdefault(shortcut.group, []).append(shortcut)
+    return groups
+
+
+def _native(key: str) -> str:
+    return QKeySequence(key).toString(QKeySequence.SequenceFormat.NativeText)
+
+
+def _label(text: str) -> QLabel:
+    label = QLabel(text)
+    label.setTextFormat(Qt.TextFormat.PlainText)
+    return label

@@ -1,6 +1,7 @@
 """TopBar: title of the chat, and the buttons of the window."""
 
 from PySide6.QtCore import Signal
+from PySide6.QtGui import QKeySequence
 from PySide6.QtWidgets import QFrame, QHBoxLayout, QWidget
 
 from app.desktop.rendering.plain import isolated, shortened, tool_tip_text
@@ -8,20 +9,18 @@ from app.desktop.theme.glyphs import GlyphButton
 from app.desktop.theme.theme import Theme
 from app.desktop.widgets.elided_label import ElidedLabel
 
-_EMPTY_TITLE = "New chat"
-
-
 class TopBar(QFrame):
     """A line above the conversation.
 
     Signals:
         new_chat_requested, menu_requested: the buttons.
-        inspector_toggled: whether it should be seen.
+        sidebar_toggled, inspector_toggled: show it, or hide it.
     """
 
     new_chat_requested = Signal()
     menu_requested = Signal()
-    inspector_toggled = Signal(bool)
+    sidebar_toggled = Signal()
+    inspector_toggled = Signal()
 
     def __init__(self, theme: Theme, parent: QWidget | None = None) -> None:
         super().__init__(parent)
@@ -29,16 +28,20 @@ class TopBar(QFrame):
         self.setObjectName("topBar")
         self._title = ElidedLabel()
         self._title.setProperty("role", "title")
-        self.new_chat = GlyphButton(theme, "plus", "New chat (Ctrl+N)", size=32)
-        self.inspector = GlyphButton(theme, "panel", "Inspector (Ctrl+I)", size=32)
-        self.inspector.setCheckable(True)
-        self.menu_button = GlyphButton(theme, "dots", "Menu", size=32)
+        self.sidebar = GlyphButton(theme, "sidebar", _with_key(self.tr("Chats"), "Ctrl+B"), size=32)
+        self.new_chat = GlyphButton(theme, "plus", _with_key(self.tr("New chat"), "Ctrl+N"), size=32)
+        self.inspector = GlyphButton(theme, "panel", _with_key(self.tr("Inspector"), "Ctrl+I"), size=32)
+        for button in (self.sidebar, self.inspector):
+            button.setCheckable(True)
+        self.menu_button = GlyphButton(theme, "dots", self.tr("Menu"), size=32)
         self._row = QHBoxLayout(self)
+        self._row.addWidget(self.sidebar)
         self._row.addWidget(self._title, 1)
         for button in (self.new_chat, self.inspector, self.menu_button):
             self._row.addWidget(button)
         self.new_chat.clicked.connect(self.new_chat_requested)
-        self.inspector.clicked.connect(self.inspector_toggled)
+        self.sidebar.clicked.connect(lambda: self.sidebar_toggled.emit())
+        self.inspector.clicked.connect(lambda: self.inspector_toggled.emit())
         self.menu_button.clicked.connect(self.menu_requested)
         theme.changed.connect(self._on_theme_changed)
         self._on_theme_changed()
@@ -47,16 +50,20 @@ class TopBar(QFrame):
     @property
     def title(self) -> str:
         """The title as it is shown where there is room."""
-        return self._title._whole
+        return self._title.whole
 
     def set_title(self, text: str) -> None:
         """Show a title; empty for a chat without messages."""
-        title = isolated(shortened(text, 200)) or _EMPTY_TITLE
+        title = isolated(shortened(text, 200)) or self.tr("New chat")
         self._title.set_whole(title)
         self._title.setToolTip(tool_tip_text(title))
 
     def _on_theme_changed(self) -> None:
         px = self._theme.px
         self.setFixedHeight(px(44))
-        self._row.setContentsMargins(px(20), 0, px(8), 1)
+        self._row.setContentsMargins(px(8), 0, px(8), 1)
         self._row.setSpacing(px(4))
+
+
+def _with_key(label: str, key: str) -> str:
+    return f"{label} ({QKeySequence(key).toString(QKeySequence.SequenceFormat.NativeText)})"
