@@ -26,7 +26,9 @@ from app.desktop.session.chats import Chats
 from app.desktop.session.conversation import Conversation
 from app.desktop.session.model_session import ChooseModel, ChosenModel, ModelSession, Starter
 from app.desktop.session.surroundings import Surroundings
+from app.desktop.single_instance import claim
 from app.desktop.theme.theme import Theme
+from app.desktop.translation import install_translation
 from app.desktop.widgets.chat_view import ChatView
 from app.desktop.widgets.composer import Composer
 from app.desktop.widgets.inspector import Inspector
@@ -166,11 +168,15 @@ def run_window(paths: Paths, *, model: str | None, fake_engine: bool) -> int:
     application = QApplication.instance() or QApplication(sys.argv[:1])
     assert isinstance(application, QApplication)
     application.setApplicationName("Fireside")
+    install_translation(application)
+    claimed = claim(paths.data_dir, model=model)  # before anything in the folder is opened
+    if claimed is None:
+        return 0
     store = SettingsStore(paths.settings_file)
     settings, notice = store.load()
     saver = _SettingsSaver(store)
     parts = build_window(
-        Theme(application, settings.theme),
+        Theme(application, settings.theme, zoom=settings.zoom),
         ProcessClient(fake=fake_engine),
         choose=lambda wanted: _choose(wanted, settings),
         starter=_starter,
@@ -181,12 +187,15 @@ def run_window(paths: Paths, *, model: str | None, fake_engine: bool) -> int:
     saver.background = parts.background
     sys.excepthook = _FaultReporter(parts.actions).report
     parts.window.first_painted.connect(lambda: _after_first_paint(parts, paths, settings, model, notice))
+    claimed.raised.connect(lambda wanted: _come_to_front(parts, wanted))
+    parts.window.first_painted.connect(claimed.answer)
     parts.window.show()
     parts.window.composer.text_edit.setFocus()
     try:
         return application.exec()
     finally:
         parts.close()
+        claimed.close()
         sys.excepthook = sys.__excepthook__
 
 
@@ -198,6 +207,13 @@ def _after_first_paint(
     if notice is not None:
         parts.actions.show_notice(Notice(key="settings", text=notice))
     QTimer.singleShot(0, lambda: parts.background.run(_warm_up, lambda _: None, _log_fault))
+
+
+def _come_to_front(parts: WindowParts, model: str) -> None:
+    """Do what a second start asks for."""
+    parts.window.come_to_front()
+    if model:
+        parts.actions.choose_model(model)
 
 
 def _warm_up() -> None:

@@ -34,7 +34,7 @@ _MAX_SOCKET_PATH = 100  # of 104 to 108 bytes that systems allow
 
 
 class Claim(QObject):
-    """The chats of a folder are this window's, until `close`.
+    """The chats of a folder are this window's, until `close`; later starts wait until `answer` is called.
 
     Args:
         lock: held; None where the folder cannot hold one.
@@ -52,8 +52,12 @@ class Claim(QObject):
         self._server = server
         if server is not None:
             server.setParent(self)
-            server.newConnection.connect(self._on_connection)
-            self._on_connection()  # some may have come already
+
+    def answer(self) -> None:
+        """Answer later starts from now on, and those that wait already."""
+        if self._server is not None:
+            self._server.newConnection.connect(self._on_connection)
+            self._on_connection()
 
     def close(self) -> None:
         """Give the chats free."""
@@ -66,6 +70,7 @@ class Claim(QObject):
         while self._server is not None and (socket := self._server.nextPendingConnection()) is not None:
             visit = _Visit(socket, self)
             visit.asked.connect(self.raised)
+            visit.begin()
 
 
 class _Visit(QObject):
@@ -88,6 +93,9 @@ class _Visit(QObject):
         self._timer = QTimer(self)
         self._timer.setSingleShot(True)
         self._timer.timeout.connect(self._end)
+
+    def begin(self) -> None:
+        """Read what it says."""
         self._timer.start(_READ_MS)
         self._on_readable()
 
@@ -155,7 +163,7 @@ def read_message(data: bytes) -> str | None:
     except (ValueError, RecursionError):
         return None
     model = message.get("model", "") if isinstance(message, dict) else None
-    return model if isinstance(model, str) and model.isprintable() else None
+    return model if isinstance(model, str) else None
 
 
 def message_for(model: str | None) -> bytes:

@@ -8,6 +8,7 @@ from app.desktop.rendering.plain import isolated, shortened
 from app.desktop.session.model_session import ModelSession, ModelState
 from app.desktop.theme.theme import Theme
 
+
 class EmptyState(QWidget):
     """A headline, one line on the model, and buttons only where a model is missing.
 

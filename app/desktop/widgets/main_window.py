@@ -185,6 +185,13 @@ class MainWindow(QMainWindow):
             self._focus_centre()
         self.page_changed.emit()
 
+    def come_to_front(self) -> None:
+        """Show the window above all others, also from the task bar."""
+        self.setWindowState(self.windowState() & ~Qt.WindowState.WindowMinimized | Qt.WindowState.WindowActive)
+        self.show()
+        self.raise_()
+        self.activateWindow()
+
     def announce(self, text: str) -> None:
         """Let a screen reader say something without moving the focus."""
         QAccessible.updateAccessibility(QAccessibleAnnouncementEvent(self, text))

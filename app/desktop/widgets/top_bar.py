@@ -9,6 +9,7 @@ from app.desktop.theme.glyphs import GlyphButton
 from app.desktop.theme.theme import Theme
 from app.desktop.widgets.elided_label import ElidedLabel
 
+
 class TopBar(QFrame):
     """A line above the conversation.
 
