@@ -38,10 +38,11 @@ import sys
 from pathlib import Path
 
 from app.desktop.single_instance import claim
+from app.errors import WindowNotAnswering
 
-ROOT = Path(__file__).resolve().parents[2]
 try:
-    print("handed over" if claim(Path(sys.argv[1]), model=sys.argv[2], starting_s=float(sys.argv[3])) is None else "claimed")
+    claimed = claim(Path(sys.argv[1]), model=sys.argv[2], starting_s=float(sys.argv[3]))
+    print("handed over" if claimed is None else "claimed")
 except WindowNotAnswering as error:
     print(error.message)
 """
