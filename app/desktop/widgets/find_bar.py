@@ -14,7 +14,8 @@ from app.store import find_places
 MAX_PLACES = 5_000  # of a single letter in a long chat; more would only cost time
 
 _WIDTH = 380
-_GOING = (Qt.Key.Key_F3, Qt.Key.Key_Return, Qt.Key.Key_Enter)
+_PRESSING = (Qt.Key.Key_Return, Qt.Key.Key_Enter)
+_GOING = (Qt.Key.Key_F3, *_PRESSING)
 
 
 class Place(NamedTuple):
@@ -150,8 +151,8 @@ class FindBar(QFrame):
         """See QWidget; what the field and the buttons do not take comes here."""
         if event.key() == Qt.Key.Key_Escape:
             self.leave()
-        elif event.key() != Qt.Key.Key_F3 and event.key() in _GOING and isinstance(self.focusWidget(), GlyphButton):
-            self.focusWidget().click()
+        elif event.key() in _PRESSING and isinstance(button := self.focusWidget(), GlyphButton):
+            button.click()
         elif event.key() in _GOING:
             self.go(-1 if event.modifiers() & Qt.KeyboardModifier.ShiftModifier else 1)
         else:

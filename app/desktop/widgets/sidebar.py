@@ -248,6 +248,8 @@ class Sidebar(QFrame):
 
     def _show_page(self) -> None:
         has_chats = bool(self.chats.chats.entries)
+        if not has_chats and self.chats.hasFocus():
+            self.new_chat.setFocus()
         self._empty.setVisible(not has_chats)
         self.chats.setVisible(has_chats)
         self._stack.setCurrentWidget(self._hits_page if self.is_searching else self._chats_page)

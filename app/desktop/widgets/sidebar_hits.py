@@ -8,9 +8,9 @@ from PySide6.QtGui import QFont, QFontMetrics, QPainter, QTextCharFormat, QTextL
 from PySide6.QtWidgets import QStyledItemDelegate, QStyleOptionViewItem, QWidget
 
 from app.desktop.itemmodels.chat_list import shown_title
-from app.desktop.rendering.plain import has_visible_text
+from app.desktop.rendering.plain import has_visible_text, shortened
 from app.desktop.theme.theme import Theme
-from app.desktop.widgets.sidebar_rows import Index, RowList, mirrored, paint_row
+from app.desktop.widgets.sidebar_rows import Index, RowList, mirrored, paint_row, side_of_window
 from app.store import Hit
 
 Spans = Sequence[tuple[int, int]]
@@ -20,6 +20,7 @@ _INDENT = 18
 _TITLE_HEIGHT = 30
 _LINE_HEIGHT = 18
 _NUM_LINES = 2
+_MAX_TITLE = 300
 _KEPT_BEFORE = 20  # characters before the first place, which has to be in view
 _MANY_CHARS = 60  # are more than one line in any font
 
@@ -71,7 +72,7 @@ def _num_units(text: str) -> int:
 
 
 def _title(title: str) -> str:
-    return title.translate(_NEUTRAL) if has_visible_text(title) else shown_title("")
+    return shortened(title, _MAX_TITLE).translate(_NEUTRAL) if has_visible_text(title) else shown_title("")
 
 
 def _from_first_place(text: str, spans: Spans) -> tuple[str, Spans]:
@@ -118,6 +119,15 @@ class _HitDelegate(QStyledItemDelegate):
         super().__init__(parent)
         self._theme = theme
         self._hits = hits
+        # Of what was painted, by row and width: laying out anew costs more than painting.
+        self._layouts: dict[tuple[int, int], QTextLayout] = {}
+        self._metrics = QFontMetrics(theme.font(12))
+        theme.changed.connect(self.forget)
+
+    def forget(self) -> None:
+        """Lay everything out anew."""
+        self._layouts.clear()
+        self._metrics = QFontMetrics(self._theme.font(12))
 
     def sizeHint(self, option: QStyleOptionViewItem, index: Index) -> QSize:
         px = self._theme.px
@@ -128,7 +138,7 @@ class _HitDelegate(QStyledItemDelegate):
         room = (view.viewport().width() if isinstance(view, RowList) else 0) - px(_INDENT + _PADDING)
         is_long = len(line.text) > _MANY_CHARS
         if not is_long:
-            is_long = QFontMetrics(self._theme.font(12)).horizontalAdvance(line.text) > room
+            is_long = self._metrics.horizontalAdvance(line.text) > room
         return QSize(px(60), px(_LINE_HEIGHT) * (_NUM_LINES if is_long else 1) + px(8))
 
     def paint(self, painter: QPainter, option: QStyleOptionViewItem, index: Index) -> None:
@@ -139,21 +149,23 @@ class _HitDelegate(QStyledItemDelegate):
         paint_row(painter, self._theme, option)
         box = option.rect.adjusted(px(_PADDING if is_title else _INDENT), 0, -px(_PADDING), 0)
         box = mirrored(option, box)
-        font = self._theme.font(13 if is_title else 12)
-        font.setWeight(QFont.Weight.DemiBold if is_title else QFont.Weight.Normal)
-        font.setItalic(line.is_thinking)
         painter.setPen(self._theme.colour("text" if is_title else "muted"))
-        layout = self._laid_out(line, font, box.width(), 1 if is_title else _NUM_LINES)
+        key = index.row(), box.width()
+        if key not in self._layouts:
+            self._layouts[key] = self._laid_out(line, box.width())
+        layout = self._layouts[key]
         height = px(_LINE_HEIGHT)
         top = box.top() + (box.height() - layout.lineCount() * height) / 2
-        for number in range(layout.lineCount()):
-            at = layout.lineAt(number)
-            at.setPosition(QPointF(0, number * height + (height - at.height()) / 2))
         layout.draw(painter, QPointF(box.left(), top))
         painter.restore()
 
-    def _laid_out(self, line: HitLine, font: QFont, width: int, num_lines: int) -> QTextLayout:
-        """Lay the text out in so many lines, the last one cut."""
+    def _laid_out(self, line: HitLine, width: int) -> QTextLayout:
+        """Lay the text out in as many lines as it may have, the last one cut."""
+        is_title = line.node_id is None
+        num_lines = 1 if is_title else _NUM_LINES
+        font = self._theme.font(13 if is_title else 12)
+        font.setWeight(QFont.Weight.DemiBold if is_title else QFont.Weight.Normal)
+        font.setItalic(line.is_thinking)
         metrics = QFontMetrics(font)
         text = line.text
         if num_lines == 1:
@@ -169,11 +181,13 @@ class _HitDelegate(QStyledItemDelegate):
         layout.setTextOption(_text_option())
         layout.setFormats(self._formats(line, text))
         layout.beginLayout()
-        for _ in range(num_lines):
+        height = self._theme.px(_LINE_HEIGHT)
+        for number in range(num_lines):
             at = layout.createLine()
             if not at.isValid():
                 break
             at.setLineWidth(width)
+            at.setPosition(QPointF(0, number * height + (height - at.height()) / 2))
         layout.endLayout()
         return layout
 
@@ -192,7 +206,7 @@ class _HitDelegate(QStyledItemDelegate):
 
 
 def _text_option() -> QTextOption:
-    option = QTextOption(Qt.AlignmentFlag.AlignLeft | Qt.AlignmentFlag.AlignAbsolute)
+    option = QTextOption(side_of_window())
     option.setWrapMode(QTextOption.WrapMode.WrapAtWordBoundaryOrAnywhere)
     option.setTextDirection(Qt.LayoutDirection.LayoutDirectionAuto)
     return option
@@ -222,11 +236,13 @@ class HitList(RowList):
         self.setAccessibleName(self.tr("Search results"))
         self._hits = _HitModel(self)
         self.setModel(self._hits)
-        self.setItemDelegate(_HitDelegate(theme, self._hits, self))
+        self._delegate = _HitDelegate(theme, self._hits, self)
+        self.setItemDelegate(self._delegate)
         self.row_chosen.connect(self._on_row_chosen)
 
     def show_hits(self, hits: Sequence[Hit]) -> None:
         """Show what was found."""
+        self._delegate.forget()
         self._hits.set_lines(hit_lines(hits))
         self.scrollToTop()
 

@@ -117,9 +117,13 @@ def paint_line(painter: QPainter, box: QRect, text: str, *, is_at_end: bool = Fa
     It stands at the start of the box in the direction of the window, whatever its own, or at the end.
     """
     cut = painter.fontMetrics().elidedText(text, Qt.TextElideMode.ElideRight, box.width())
-    is_right = is_at_end != (QGuiApplication.layoutDirection() == Qt.LayoutDirection.RightToLeft)
-    side = Qt.AlignmentFlag.AlignRight if is_right else Qt.AlignmentFlag.AlignLeft
-    painter.drawText(box, side | Qt.AlignmentFlag.AlignAbsolute | Qt.AlignmentFlag.AlignVCenter, cut)
+    painter.drawText(box, side_of_window(is_end=is_at_end) | Qt.AlignmentFlag.AlignVCenter, cut)
+
+
+def side_of_window(*, is_end: bool = False) -> Qt.AlignmentFlag:
+    """Return the side on which lines start in the direction of the window, or end, whatever the text."""
+    is_right = is_end != (QGuiApplication.layoutDirection() == Qt.LayoutDirection.RightToLeft)
+    return (Qt.AlignmentFlag.AlignRight if is_right else Qt.AlignmentFlag.AlignLeft) | Qt.AlignmentFlag.AlignAbsolute
 
 
 def mirrored(option: QStyleOptionViewItem, box: QRect) -> QRect:
