@@ -3,158 +3,34 @@
 Nothing heavy is imported before the first paint: Markdown, Pygments and the model library come after it.
 """
 
-import dataclasses
 import logging
+import queue
 import signal
 import sys
 import threading
-from collections.abc import Callable
 from types import TracebackType
 
 from PySide6.QtCore import QTimer
 from PySide6.QtWidgets import QApplication
 
-from app.desktop.bridge.background import Background
-from app.desktop.bridge.engine_bridge import EngineBridge
-from app.desktop.chat_keeping import ChatKeeping
-from app.desktop.chat_presenter import ChatPresenter
-from app.desktop.rendering.blocks import BlockParser
-from app.desktop.rendering.highlighting import CodeLexer, lex
-from app.desktop.session.chat_format_choice import ChatFormatChoice
-from app.desktop.session.chat_recorder import ChatRecorder
-from app.desktop.session.chats import Chats
-from app.desktop.session.conversation import Conversation
-from app.desktop.session.model_session import ChooseModel, ChosenModel, ModelSession, Starter
-from app.desktop.session.surroundings import Surroundings
+from app.desktop.building import LazyParser, WindowParts, build_window
+from app.desktop.rendering.highlighting import lex
+from app.desktop.session.model_session import ChosenModel, Starter
 from app.desktop.single_instance import claim
 from app.desktop.theme.theme import Theme
 from app.desktop.translation import install_translation
-from app.desktop.widgets.chat_view import ChatView
-from app.desktop.widgets.composer import Composer
-from app.desktop.widgets.inspector import Inspector
-from app.desktop.widgets.load_panel import LoadPanel
-from app.desktop.widgets.main_window import MainWindow
-from app.desktop.widgets.model_picker import ModelPicker
-from app.desktop.widgets.notices import Notice, NoticeArea
-from app.desktop.widgets.readouts import Readouts
-from app.desktop.widgets.sampling_panel import SamplingPanel
-from app.desktop.widgets.system_prompt import SystemPromptEdit
-from app.desktop.widgets.top_bar import TopBar
+from app.desktop.widgets.notices import Notice
 from app.desktop.window_actions import WindowActions
+from app.errors import SettingsError
 from app.known_models import KnownModels
 from app.paths import Paths
 from app.settings import Settings, SettingsStore
-from engine import EngineClient, ProcessClient
+from engine import ProcessClient
+
+__all__ = ["build_window", "run_window"]
 
 _LOG = logging.getLogger(__name__)
-# The window is gone at once; the engine gets this long before it is ended by force.
-_CLOSE_TIMEOUT_S = 1.5
-
-
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class WindowParts:
-    """The parts of one window, wired."""
-
-    theme: Theme
-    background: Background
-    bridge: EngineBridge
-    model: ModelSession
-    chats: Chats
-    keeping: ChatKeeping
-    picker: ModelPicker
-    readouts: Readouts
-    sampling: SamplingPanel
-    window: MainWindow
-    presenter: ChatPresenter
-    actions: WindowActions
-
-    @property
-    def conversation(self) -> Conversation:
-        """The chat that is shown."""
-        return self.chats.current
-
-    def close(self, timeout_s: float = _CLOSE_TIMEOUT_S) -> None:
-        """Take the window off the screen, then end what runs behind it."""
-        self.window.hide()
-        self.chats.let_all_go()
-        self.background.close()
-        self.bridge.close(timeout_s)
-        self.keeping.close()
-
-
-def build_window(
-    theme: Theme,
-    client: EngineClient,
-    *,
-    choose: ChooseModel,
-    starter: Callable[[], Starter],
-    settings: Settings,
-    save: Callable[[str, object], None],
-    known: KnownModels,
-    open_link: Callable[[str], object] | None = None,
-) -> WindowParts:
-    """Start the engine behind `client` and build a window for it, not yet shown.
-
-    Args:
-        choose: finds and checks a model file; runs beside the window's thread.
-        starter: tells of the model that comes with the program, when it is first needed.
-        save: keeps one setting.
-        known: which model files were loaded before.
-        open_link: opens a target that the user agreed to; None hands it to the desktop.
-    """
-    bridge = EngineBridge(client)
-    bridge.start()
-    background = Background(bridge)
-    model = ModelSession(bridge, background, choose, bridge, known=known)
-    sampling = SamplingPanel(theme)
-    formats = ChatFormatChoice(model, settings.chat_formats, save)
-    around = Surroundings(
-        bridge=bridge,
-        model=model,
-        recorder=ChatRecorder(bridge),
-        sampling=lambda _: sampling.params,
-        chat_format=lambda: formats.chosen,
-    )
-    chats = Chats(around, background)
-    readouts = Readouts(theme)
-    picker = ModelPicker(theme, starter, settings.last_model)
-    window = MainWindow(
-        theme,
-        top_bar=TopBar(theme),
-        chat_view=ChatView(theme, _LazyParser(), CodeLexer(background)),
-        notices=NoticeArea(theme),
-        composer=Composer(theme, picker),
-        inspector=Inspector(theme, readouts, sampling, LoadPanel(theme), SystemPromptEdit(theme)),
-    )
-    presenter = ChatPresenter(window, chats, readouts, lambda notice: actions.show_notice(notice))
-    actions = WindowActions(
-        theme,
-        window,
-        picker=picker,
-        readouts=readouts,
-        model=model,
-        chats=chats,
-        presenter=presenter,
-        formats=formats,
-        starter=starter,
-        save=save,
-        open_link=open_link,
-    )
-    keeping = ChatKeeping(chats, background, actions.show_notice, window.notices.dismiss)
-    return WindowParts(
-        theme=theme,
-        background=background,
-        bridge=bridge,
-        model=model,
-        chats=chats,
-        keeping=keeping,
-        picker=picker,
-        readouts=readouts,
-        sampling=sampling,
-        window=window,
-        presenter=presenter,
-        actions=actions,
-    )
+_SAVE_TIMEOUT_S = 2.0
 
 
 def run_window(paths: Paths, *, model: str | None, fake_engine: bool) -> int:
@@ -184,7 +60,6 @@ def run_window(paths: Paths, *, model: str | None, fake_engine: bool) -> int:
         save=saver.save,
         known=KnownModels.in_paths(paths),
     )
-    saver.background = parts.background
     sys.excepthook = _FaultReporter(parts.actions).report
     parts.window.first_painted.connect(lambda: _after_first_paint(parts, paths, settings, model, notice))
     claimed.raised.connect(lambda wanted: _come_to_front(parts, wanted))
@@ -195,6 +70,7 @@ def run_window(paths: Paths, *, model: str | None, fake_engine: bool) -> int:
         return application.exec()
     finally:
         parts.close()
+        saver.close()
         claimed.close()
         sys.excepthook = sys.__excepthook__
 
@@ -219,25 +95,7 @@ def _come_to_front(parts: WindowParts, model: str) -> None:
 def _warm_up() -> None:
     """Load what the first reply will need, so that it does not wait for it."""
     lex("", "python")
-    _new_parser()
-
-
-def _new_parser() -> BlockParser:
-    from app.desktop.rendering.renderer import Renderer
-
-    return Renderer()
-
-
-class _LazyParser:
-    """Makes the parser when it is first asked for."""
-
-    def __init__(self) -> None:
-        self._parser: BlockParser | None = None
-
-    def __call__(self) -> BlockParser:
-        if self._parser is None:
-            self._parser = _new_parser()
-        return self._parser
+    LazyParser()()
 
 
 def _choose(wanted: str | None, settings: Settings) -> ChosenModel:
@@ -257,16 +115,24 @@ class _SettingsSaver:
 
     def __init__(self, store: SettingsStore) -> None:
         self._store = store
-        self._lock = threading.Lock()
-        self.background: Background | None = None
+        self._waiting: queue.SimpleQueue[tuple[str, object] | None] = queue.SimpleQueue()
+        self._thread = threading.Thread(target=self._run, name="settings-saver", daemon=True)
+        self._thread.start()
 
     def save(self, name: str, value: object) -> None:
-        if self.background is not None:
-            self.background.run(lambda: self._write(name, value), lambda _: None, _log_fault)
+        self._waiting.put((name, value))
 
-    def _write(self, name: str, value: object) -> None:
-        with self._lock:
-            self._store.update(**{name: value})
+    def close(self) -> None:
+        """Write what is still to be written."""
+        self._waiting.put(None)
+        self._thread.join(_SAVE_TIMEOUT_S)
+
+    def _run(self) -> None:
+        while (item := self._waiting.get()) is not None:
+            try:
+                self._store.update(**{item[0]: item[1]})
+            except SettingsError as error:
+                _LOG.warning("a setting is not kept: %s", error)
 
 
 class _FaultReporter:

@@ -1,14 +1,22 @@
 """ChatPresenter: shows the current chat in the window, and hands on what a person does with its messages."""
 
+import dataclasses
 from collections.abc import Callable
+from pathlib import PurePath
 from typing import Any
 
 from PySide6.QtCore import QObject, SignalInstance
 
+from app.desktop.find_presenter import FindPresenter
+from app.desktop.rendering.plain import isolated, shortened
 from app.desktop.session.chats import Chats
 from app.desktop.session.conversation import Conversation
+from app.desktop.session.token_counts import DraftCount, TokenCounts
 from app.desktop.session.turns import ReplyState, ReplyTurn, Turn, TurnAction, UserTurn
+from app.desktop.theme.theme import Theme
+from app.desktop.widgets.details_card import DetailsCard
 from app.desktop.widgets.main_window import MainWindow
+from app.desktop.widgets.message_queue import QueuedMessage
 from app.desktop.widgets.notices import Notice
 from app.desktop.widgets.readouts import Readouts
 from app.desktop.widgets.reply_outcome import dropped_text
@@ -19,12 +27,25 @@ class ChatPresenter(QObject):
     """Connects one conversation at a time with the view, the composer and the numbers."""
 
     def __init__(
-        self, window: MainWindow, chats: Chats, readouts: Readouts, show_notice: Callable[[Notice], None]
+        self,
+        theme: Theme,
+        window: MainWindow,
+        *,
+        chats: Chats,
+        readouts: Readouts,
+        counts: TokenCounts,
+        find: FindPresenter,
+        pin_seed: Callable[[int], None],
+        show_notice: Callable[[Notice], None],
     ) -> None:
         super().__init__(window)
+        self._theme = theme
         self._window = window
         self._chats = chats
         self._readouts = readouts
+        self._counts = counts
+        self._find = find
+        self._pin_seed = pin_seed
         self._show_notice = show_notice
         self._connected: list[tuple[SignalInstance, Callable[..., Any]]] = []
         self._shown: Conversation | None = None
@@ -33,6 +54,12 @@ class ChatPresenter(QObject):
         view.edit_submitted.connect(self._on_edited)
         composer.submitted.connect(lambda text: self.conversation.submit(text))
         composer.stop_requested.connect(lambda: self.conversation.stop())
+        composer.edit_last_requested.connect(self.edit_last_message)
+        composer.queued_edit_requested.connect(self._on_queued_edit)
+        composer.queued_drop_requested.connect(lambda message_id: self.conversation.queue.take(message_id))
+        composer.draft_changed.connect(self._on_draft_changed)
+        composer.count_requested.connect(lambda text: counts.count_draft(self.conversation, text))
+        counts.draft_counted.connect(self._on_draft_counted)
         chats.current_changed.connect(self._show_current)
         self._show_current()
 
@@ -121,13 +148,67 @@ class ChatPresenter(QObject):
         self._show_notice(Notice(key="undo", text=text, actions=((self.tr("Undo"), self.undo),)))
 
     def _show_details(self, turn_id: str) -> None:
-        raise NotImplementedError
+        turn = self.conversation.chat.get(turn_id)
+        if isinstance(turn, ReplyTurn):
+            card = DetailsCard(self._theme, turn, self._window)
+            card.seed_pinned.connect(self._pin_seed)
+            card.show()
+
+    # The composer
+
+    def keep_place(self) -> None:
+        """Let the shown chat remember what is typed and where it is scrolled to."""
+        self._window.composer.flush_draft()
+        shown, view = self._shown, self._window.chat_view
+        if shown is not None and shown.chat.is_begun:
+            place = None if view.is_following else view.place()
+            shown.set_settings(dataclasses.replace(shown.settings, place=place))
+
+    def _on_draft_changed(self, draft: str) -> None:
+        if self._shown is not None:
+            self._shown.save_draft(draft)
+
+    def _on_draft_counted(self, count: DraftCount | None) -> None:
+        composer = self._window.composer
+        if count is None:
+            composer.show_count(None)
+        else:
+            num_over = max(0, count.num_tokens - count.n_ctx)
+            composer.show_count(
+                count.num_tokens, num_over=num_over, n_ctx=count.n_ctx, is_alone_too_long=count.is_alone_too_long
+            )
+
+    def _on_queued_edit(self, message_id: str) -> None:
+        text = self.conversation.queue.take(message_id)
+        if text:
+            self._window.composer.give_back(text)
+
+    def _show_queue(self) -> None:
+        waiting = [QueuedMessage(message.id, message.text) for message in self.conversation.queue]
+        self._window.composer.set_queue(waiting)
+
+    def _show_history(self) -> None:
+        texts = [turn.text for turn in self.conversation.turns if isinstance(turn, UserTurn)]
+        self._window.composer.set_history(texts)
+
+    def show_model(self) -> None:
+        """Say what sending a message will load."""
+        conversation = self.conversation
+        name = conversation.settings.model
+        if name and not conversation.has_model:
+            label = isolated(shortened(PurePath(name).stem, 40))
+            text = self.tr("Message. {} is loaded when you send it.").format(label)
+        else:
+            text = self.tr("Message")
+        self._window.composer.set_placeholder(text)
 
     # What the chat does
 
     def _show_current(self) -> None:
+        self.keep_place()
         for signal, slot in self._connected:
             signal.disconnect(slot)
+        self._shown = self.conversation
         conversation, view, readouts = self.conversation, self._window.chat_view, self._readouts
         self._connected = [
             (conversation.turn_added, self._on_turn_added),
@@ -141,6 +222,8 @@ class ChatPresenter(QObject):
             (conversation.text_refused, self._on_text_refused),
             (conversation.attempt_failed, self._on_attempt_failed),
             (conversation.title_changed, self._show_title),
+            (conversation.settings_changed, self.show_model),
+            (conversation.queue.changed, self._show_queue),
             (conversation.request_sent, readouts.begin),
             (conversation.first_token_received, self._on_first_token),
             (conversation.prefill_progressed, readouts.show_prefill),
@@ -151,10 +234,14 @@ class ChatPresenter(QObject):
             signal.connect(slot)
         for key in ("undo", "refused", "attempt"):
             self._window.notices.dismiss(key)
-        view.set_turns(conversation.turns)
+        view.set_turns(conversation.turns, place=conversation.settings.place)
         self._window.composer.set_busy(conversation.is_busy)
-        readouts.begin()
+        self._window.composer.set_draft(conversation.draft)
+        readouts.show_reply(conversation.last_reply)
+        self._show_queue()
+        self._show_history()
         self._show_title()
+        self.show_model()
 
     def _show_title(self) -> None:
         self._window.top_bar.set_title(self.conversation.chat.title)
@@ -163,16 +250,21 @@ class ChatPresenter(QObject):
         for key in ("undo", "refused", "attempt"):
             self._window.notices.dismiss(key)
         self._window.chat_view.add_turn(turn)
+        self._find.look_again()
         if isinstance(turn, UserTurn):
             self._show_title()
+            self._show_history()
 
     def _on_path_changed(self) -> None:
         self._window.notices.dismiss("attempt")
         self._window.chat_view.set_turns(self.conversation.turns)
+        self._find.look_again()
         self._show_title()
+        self._show_history()
 
     def _on_reply_grew(self, reply: ReplyTurn, text: str) -> None:
         self._window.chat_view.append_text(reply.turn_id, text)
+        self._find.look_again()
 
     def _on_thinking_grew(self, reply: ReplyTurn, text: str) -> None:
         self._window.chat_view.append_thinking(reply.turn_id, text)

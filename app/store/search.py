@@ -17,7 +17,6 @@ NUM_HITS = 200
 _MAX_GRAMS_ASKED = 48  # enough to narrow any text down; the candidates are looked through anyway
 _EXCERPT_BEFORE = 40
 _EXCERPT_LENGTH = 200
-_FINAL_SIGMA = str.maketrans("ς", "σ")
 # The ascii tokenizer splits at these; private characters stand in, and a text that holds one is but one more candidate.
 _STAND_INS = {code: chr(0xE000 + code) for code in range(128) if not chr(code).isalnum()}
 _Candidate = tuple[str, str | None, tuple[tuple[str, str], ...]]  # chat, message, its texts by field
@@ -28,7 +27,7 @@ def fold(text: str) -> str:
     lowered = text.lower()
     if len(lowered) != len(text):  # a few capitals become two characters
         lowered = "".join(small if len(small := character.lower()) == 1 else character for character in text)
-    return lowered if lowered.isascii() else lowered.translate(_FINAL_SIGMA)
+    return lowered if lowered.isascii() else lowered.replace("ς", "σ")
 
 
 def find_places(text: str, sought: str) -> list[tuple[int, int]]:

@@ -7,7 +7,7 @@ import pytest
 from PySide6.QtWidgets import QApplication
 from pytestqt.qtbot import QtBot
 
-from app.desktop.application import build_window
+from app.desktop.building import build_window
 from app.desktop.session.model_session import Starter
 from app.desktop.theme.theme import Theme
 from app.known_models import KnownModels

@@ -10,7 +10,7 @@ from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QAbstractButton
 from pytestqt.qtbot import QtBot
 
-from app.desktop.application import WindowParts
+from app.desktop.building import WindowParts
 from engine import (
     Command,
     Delta,

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from pytestqt.qtbot import QtBot
@@ -27,7 +28,7 @@ def make_session(client: ScriptedClient, data_dir: Path, tmp_path: Path) -> Iter
     path = tmp_path / "a.gguf"
     path.write_bytes(b"GGUF")
 
-    def make(**kwargs: object) -> ModelSession:
+    def make(**kwargs: Any) -> ModelSession:
         known = KnownModels(data_dir / "known-models.json")
         return ModelSession(
             bridge, background, lambda wanted: Choice(path, "A", wanted or "starter"), bridge, known=known, **kwargs

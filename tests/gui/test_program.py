@@ -37,7 +37,9 @@ def main():
         return parts
 
     application.build_window = build_and_drive
-    print("code", application.run_window(find_paths(), model=sys.argv[1], fake_engine=True), flush=True)
+    paths = find_paths()
+    paths.create()
+    print("code", application.run_window(paths, model=sys.argv[1], fake_engine=True), flush=True)
 
 
 {drive}

@@ -168,10 +168,6 @@ class ModelSession(QObject):
         """Whether a model is on its way."""
         return self._state in (ModelState.CHOOSING, ModelState.LOADING)
 
-    def is_loaded(self, name: str) -> bool:
-        """Tell whether the model that the settings know by this name is loaded."""
-        return self._state is ModelState.READY and self._chosen is not None and self._chosen.last_model == name
-
     def choose(self, wanted: str | None) -> None:
         """Find, check and load a model; a load in progress is given up."""
         self._give_up()

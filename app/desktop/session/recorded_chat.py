@@ -9,7 +9,7 @@ from app.desktop.session.chat_settings import ChatSettings, settings_of, title_o
 from app.desktop.session.chat_tree import ChatTree
 from app.desktop.session.turn_records import end_of, node_of, partial_of, turns_of
 from app.desktop.session.turns import ReplyTurn, Turn
-from app.store import Chat, ChatRow, NewChat, new_id
+from app.store import NO_CHAT, Chat, ChatRow, NewChat, new_id
 
 
 class _Undo(NamedTuple):
@@ -80,6 +80,7 @@ class RecordedChat:
                 settings=self.settings.stored,
             )
             self._recorder.write(lambda store: store.add_chat(chat))
+            self._recorder.write(lambda store: store.save_draft(NO_CHAT, ""), is_listed=False)
         self._tree.add(turn)
         node = node_of(self.id, turn)
         self._recorder.write(lambda store: store.add_node(node))
@@ -169,5 +170,5 @@ class RecordedChat:
 
     def save_draft(self, text: str) -> None:
         """Keep what is typed and not sent."""
-        key = self.id if self.is_begun else ""
+        key = self.id if self.is_begun else NO_CHAT
         self._recorder.write(lambda store: store.save_draft(key, text), is_listed=False)

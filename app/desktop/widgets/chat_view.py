@@ -13,6 +13,7 @@ from app.desktop.session.turns import ReplyTurn, Turn, TurnAction, UserTurn
 from app.desktop.theme.theme import Theme
 from app.desktop.widgets.empty_state import EmptyState
 from app.desktop.widgets.message_rows import MessageRow, ReplyRow, UserRow
+from app.settings import FollowMode
 
 MAX_COLUMN = 760
 _GAP = 22
@@ -50,6 +51,7 @@ class ChatView(QScrollArea):
         self._tops: list[int] = []
         self._is_following = True
         self._can_load = False
+        self.follow_mode = FollowMode.END
         self.setFrameShape(QFrame.Shape.NoFrame)
         self.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
         self.setVerticalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOn)
@@ -124,6 +126,16 @@ class ChatView(QScrollArea):
         if row := self.reply_row(turn_id):
             row.refresh()
 
+    def place(self) -> tuple[str, int] | None:
+        """Return the first message in view and how far it is scrolled."""
+        return None
+
+    def set_highlight(self, text: str) -> None:
+        """Mark a text wherever it is shown."""
+
+    def show_turn(self, turn_id: str, *, text: str = "", number: int = 0) -> None:
+        """Bring a place of a message into view."""
+
     def begin_edit(self, turn_id: str) -> None:
         """Open a message for editing."""
 
@@ -148,7 +160,7 @@ class ChatView(QScrollArea):
                 return True
         return False
 
-    def set_turns(self, turns: Sequence[Turn]) -> None:
+    def set_turns(self, turns: Sequence[Turn], *, place: tuple[str, int] | None = None) -> None:
         """Show other turns."""
         for row in self._rows:
             row.hide()

@@ -168,10 +168,11 @@ class Readouts(QWidget):
             self._show_memory()
         self._show_context()
 
-    def show_context_parts(self, system: int | None, used: int) -> None:
-        """Show how much of the context the system prompt has, None where that is not known, and what is used in all."""
+    def show_context_parts(self, system: int | None, used: int | None) -> None:
+        """Show how much of the context the system prompt has and what is used in all; None where that is not known."""
         self._num_system_tokens = system
-        self._num_context_tokens = used
+        if used is not None:
+            self._num_context_tokens = used
         self._show_context()
 
     def show_worker_memory(self, num_bytes: int | None) -> None:

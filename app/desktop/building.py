@@ -1,0 +1,256 @@
+"""Building a window: every part made once and given what it works with; nothing else makes parts."""
+
+import dataclasses
+from collections.abc import Callable
+
+from app.desktop.bridge.background import Background, SerialBackground
+from app.desktop.bridge.engine_bridge import EngineBridge
+from app.desktop.bridge.worker_memory import WorkerMemory
+from app.desktop.chat_keeping import ChatKeeping
+from app.desktop.chat_presenter import ChatPresenter
+from app.desktop.find_presenter import FindPresenter
+from app.desktop.inspector_presenter import InspectorParts, InspectorPresenter
+from app.desktop.list_presenter import ListPresenter
+from app.desktop.rendering.blocks import BlockParser
+from app.desktop.rendering.highlighting import CodeLexer
+from app.desktop.session.chat_format_choice import ChatFormatChoice
+from app.desktop.session.chat_recorder import ChatRecorder
+from app.desktop.session.chat_settings import ChatSettings
+from app.desktop.session.chats import Chats
+from app.desktop.session.conversation import Conversation
+from app.desktop.session.model_session import ChooseModel, ModelSession, Starter
+from app.desktop.session.surroundings import Surroundings
+from app.desktop.session.token_counts import TokenCounts
+from app.desktop.session.user_settings import UserSettings
+from app.desktop.theme.theme import Theme
+from app.desktop.widgets.chat_view import ChatView
+from app.desktop.widgets.composer import Composer
+from app.desktop.widgets.find_bar import FindBar
+from app.desktop.widgets.inspector import Inspector
+from app.desktop.widgets.load_panel import LoadPanel
+from app.desktop.widgets.main_window import MainWindow
+from app.desktop.widgets.model_picker import ModelPicker
+from app.desktop.widgets.notices import NoticeArea
+from app.desktop.widgets.readouts import Readouts
+from app.desktop.widgets.sampling_panel import SamplingPanel
+from app.desktop.widgets.sidebar import Sidebar
+from app.desktop.widgets.system_prompt import SystemPromptEdit
+from app.desktop.widgets.top_bar import TopBar
+from app.desktop.widgets.trash_page import TrashPage
+from app.desktop.window_actions import WindowActions
+from app.desktop.window_frame import WindowFrame
+from app.known_models import KnownModels
+from app.sampling_layers import resolve
+from app.settings import Settings
+from engine import EngineClient, SamplingParams
+
+# The window is gone at once; the engine gets this long before it is ended by force.
+_CLOSE_TIMEOUT_S = 1.5
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class WindowParts:
+    """The parts of one window, wired."""
+
+    theme: Theme
+    background: Background
+    serial: SerialBackground
+    bridge: EngineBridge
+    settings: UserSettings
+    model: ModelSession
+    chats: Chats
+    keeping: ChatKeeping
+    picker: ModelPicker
+    sidebar: Sidebar
+    trash: TrashPage
+    find_bar: FindBar
+    readouts: Readouts
+    sampling: SamplingPanel
+    load_panel: LoadPanel
+    system_prompt: SystemPromptEdit
+    window: MainWindow
+    presenter: ChatPresenter
+    lists: ListPresenter
+    find: FindPresenter
+    frame: WindowFrame
+    actions: WindowActions
+
+    @property
+    def conversation(self) -> Conversation:
+        """The chat that is shown."""
+        return self.chats.current
+
+    def close(self, timeout_s: float = _CLOSE_TIMEOUT_S) -> None:
+        """Take the window off the screen, then end what runs behind it; chats are written last."""
+        self.window.hide()
+        self.system_prompt.flush()
+        self.presenter.keep_place()
+        self.frame.save()
+        self.chats.let_all_go()
+        self.background.close()
+        self.serial.close()
+        self.bridge.close(timeout_s)
+        self.keeping.close()
+
+
+def build_window(
+    theme: Theme,
+    client: EngineClient,
+    *,
+    choose: ChooseModel,
+    starter: Callable[[], Starter],
+    settings: Settings,
+    save: Callable[[str, object], None],
+    known: KnownModels,
+    open_link: Callable[[str], object] | None = None,
+) -> WindowParts:
+    """Start the engine behind `client` and build a window for it, not yet shown.
+
+    Args:
+        choose: finds and checks a model file; runs beside the window's thread.
+        starter: tells of the model that comes with the program, when it is first needed.
+        save: keeps one setting.
+        known: which model files were loaded before.
+        open_link: opens a target that the user agreed to; None hands it to the desktop.
+    """
+    bridge = EngineBridge(client)
+    bridge.start()
+    background, serial = Background(bridge), SerialBackground(bridge)
+    user = UserSettings(settings, save)
+    model = ModelSession(bridge, background, choose, bridge, known=known, params=user.load_params)
+    formats = ChatFormatChoice(model, settings.chat_formats, save)
+
+    def sampling_of(chat: ChatSettings) -> SamplingParams:
+        name = chat.model or (model.chosen.last_model if model.chosen is not None else "")
+        return resolve(user.now.sampling, user.model_sampling(name), chat.sampling).params
+
+    around = Surroundings(
+        bridge=bridge,
+        model=model,
+        recorder=ChatRecorder(bridge),
+        sampling=sampling_of,
+        chat_format=lambda: formats.chosen,
+    )
+    chats = Chats(around, serial)
+    counts = TokenCounts(bridge, model)
+    inspector = InspectorParts(
+        readouts=Readouts(theme),
+        sampling=SamplingPanel(theme),
+        load_panel=LoadPanel(theme),
+        system_prompt=SystemPromptEdit(theme),
+    )
+    picker = ModelPicker(theme, starter, settings.last_model)
+    sidebar, find_bar = Sidebar(theme), FindBar(theme)
+    window = MainWindow(
+        theme,
+        top_bar=TopBar(theme),
+        chat_view=ChatView(theme, LazyParser(), CodeLexer(background)),
+        notices=NoticeArea(theme),
+        composer=Composer(theme, picker),
+        inspector=Inspector(
+            theme, inspector.readouts, inspector.sampling, inspector.load_panel, inspector.system_prompt
+        ),
+        sidebar=sidebar,
+        find_bar=find_bar,
+    )
+    trash = TrashPage(theme, window)
+    trash.hide()  # until it is shown as a page
+    find = FindPresenter(window, chats, find_bar)
+    presenter = ChatPresenter(
+        theme,
+        window,
+        chats=chats,
+        readouts=inspector.readouts,
+        counts=counts,
+        find=find,
+        pin_seed=inspector.sampling.pin_seed,
+        show_notice=lambda notice: actions.show_notice(notice),
+    )
+    lists = ListPresenter(
+        window,
+        chats,
+        sidebar=sidebar,
+        trash=trash,
+        background=serial,
+        retention_days=lambda: user.now.retention_days,
+        show_notice=lambda notice: actions.show_notice(notice),
+    )
+    InspectorPresenter(
+        window,
+        inspector,
+        chats=chats,
+        model=model,
+        bridge=bridge,
+        settings=user,
+        counts=counts,
+        memory=WorkerMemory(lambda: bridge.worker_pid, background, bridge),
+    )
+    frame = WindowFrame(theme, window, user, chats)
+    actions = WindowActions(
+        theme,
+        window,
+        picker=picker,
+        readouts=inspector.readouts,
+        model=model,
+        chats=chats,
+        presenter=presenter,
+        lists=lists,
+        find=find,
+        formats=formats,
+        starter=starter,
+        settings=user,
+        open_link=open_link,
+    )
+    sidebar.new_chat_requested.connect(actions.new_chat)
+    sidebar.hit_opened.connect(lambda chat_id, node_id, text: _open_hit(chats, find, chat_id, node_id, text))
+    keeping = ChatKeeping(chats, background, actions.show_notice, window.notices.dismiss)
+    keeping.opened.connect(frame.open_last_chat)
+    keeping.unkept.connect(sidebar.show_problem)
+    return WindowParts(
+        theme=theme,
+        background=background,
+        serial=serial,
+        bridge=bridge,
+        settings=user,
+        model=model,
+        chats=chats,
+        keeping=keeping,
+        picker=picker,
+        sidebar=sidebar,
+        trash=trash,
+        find_bar=find_bar,
+        readouts=inspector.readouts,
+        sampling=inspector.sampling,
+        load_panel=inspector.load_panel,
+        system_prompt=inspector.system_prompt,
+        window=window,
+        presenter=presenter,
+        lists=lists,
+        find=find,
+        frame=frame,
+        actions=actions,
+    )
+
+
+def _open_hit(chats: Chats, find: FindPresenter, chat_id: str, node_id: str | None, text: str) -> None:
+    """Show where a search found a text, on whatever branch that is."""
+
+    def show() -> None:
+        if node_id is not None:
+            find.show_hit(node_id, text)
+
+    chats.open(chat_id, node_id=node_id, then=show)
+
+
+class LazyParser:
+    """Makes the parser when it is first asked for: it is not loaded before the first paint."""
+
+    def __init__(self) -> None:
+        self._parser: BlockParser | None = None
+
+    def __call__(self) -> BlockParser:
+        if self._parser is None:
+            from app.desktop.rendering.renderer import Renderer
+
+            self._parser = Renderer()
+        return self._parser

@@ -1,0 +1,80 @@
+"""WindowFrame: the settings that change the window itself, and what the window remembers of itself."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from PySide6.QtCore import QObject, Qt
+
+from app.desktop.session.chats import Chats
+from app.desktop.session.user_settings import UserSettings
+from app.desktop.theme.theme import Theme
+from app.desktop.widgets.main_window import MainWindow
+from app.desktop.widgets.sides import SideName
+from app.desktop.window_state import WindowState, WindowStateSaver, fitted_geometry, read_window_state
+
+
+class WindowFrame(QObject):
+    """Applies settings as they change, and keeps place, sides and the open chat for the next start."""
+
+    def __init__(self, theme: Theme, window: MainWindow, settings: UserSettings, chats: Chats) -> None:
+        super().__init__(window)
+        self._theme = theme
+        self._window = window
+        self._settings = settings
+        self._chats = chats
+        self._state = read_window_state(settings.now.window)
+        self._saver = WindowStateSaver(self._read, self._save, settings.now.window, self)
+        self._restore()
+        for name in ("send_key", "follow"):
+            self._apply(name)
+        settings.changed.connect(self._apply)
+        theme.zoom_changed.connect(lambda zoom: settings.set("zoom", zoom))
+        window.state_changed.connect(self._saver.note_change)
+        window.inspector.collapsed_changed.connect(self._saver.note_change)
+        chats.current_changed.connect(self._saver.note_change)
+
+    def open_last_chat(self) -> None:
+        """Show the chat that was open when the window was closed, unless something was begun meanwhile."""
+        current = self._chats.current
+        if self._state.chat_id is not None and not current.chat.is_begun and not current.draft:
+            self._chats.open(self._state.chat_id)
+
+    def save(self) -> None:
+        """Keep the state of now."""
+        self._saver.save_now()
+
+    def _restore(self) -> None:
+        window, state = self._window, self._state
+        geometry = fitted_geometry(state.geometry)
+        if geometry is not None:
+            window.setGeometry(geometry)
+        if state.is_maximized:
+            window.setWindowState(window.windowState() | Qt.WindowState.WindowMaximized)
+        window.set_sides(state.sidebar, state.inspector)
+        window.inspector.set_collapsed(state.collapsed)
+
+    def _read(self) -> WindowState:
+        window, chat = self._window, self._chats.current.chat
+        return WindowState(
+            geometry=window.normalGeometry() if window.isMaximized() or window.isFullScreen() else window.geometry(),
+            is_maximized=window.isMaximized(),
+            sidebar=window.side_state(SideName.SIDEBAR),
+            inspector=window.side_state(SideName.INSPECTOR),
+            collapsed=tuple(sorted(window.inspector.collapsed)),
+            chat_id=chat.id if chat.is_begun else None,
+        )
+
+    def _save(self, table: Mapping[str, Any]) -> None:
+        self._settings.set("window", dict(table))
+
+    def _apply(self, name: str) -> None:
+        now = self._settings.now
+        match name:
+            case "theme":
+                self._theme.set_mode(now.theme)
+            case "zoom":
+                self._theme.set_zoom(now.zoom)
+            case "send_key":
+                self._window.composer.set_send_key(now.send_key)
+            case "follow":
+                self._window.chat_view.follow_mode = now.follow
