@@ -72,6 +72,7 @@ class Composer(QWidget):
         self._count = TokenCount(self._frame)
         self._buttons = SendButtons(theme, self._frame)
         self._lower = QHBoxLayout()
+        self._left = left
         self._lower.addWidget(left, 1)
         self._lower.addWidget(self._count)
         self._lower.addWidget(self._buttons)
@@ -181,6 +182,7 @@ class Composer(QWidget):
         self._pasted.reset(parts.pasted)
         self.text_edit.setPlainText(parts.typed)
         self.text_edit.moveCursor(QTextCursor.MoveOperation.End)
+        self._on_text_changed()
         self._draft_timer.stop()
         self._known_draft = self.draft
 
@@ -268,12 +270,16 @@ class Composer(QWidget):
             self._on_count_due()
 
     def _on_rows_changed(self) -> None:
+        self._order_tabs()
+        self._on_text_changed()
+
+    def _order_tabs(self) -> None:
+        """Let Shift+Tab lead from the text up to the rows: new buttons stand at the end of the window's order."""
         last = self.text_edit.previousInFocusChain()
         for button in (*self._queue.rows.buttons, *self._pasted.rows.buttons):
             if last is not None:
                 QWidget.setTabOrder(last, button)
             last = button
-        self._on_text_changed()
 
     def _on_count_due(self) -> None:
         text = "" if self.is_blank else self.text
@@ -354,6 +360,8 @@ class Composer(QWidget):
         self._box.setContentsMargins(px(14), px(12), px(10), px(10))
         self._box.setSpacing(px(8))
         self._lower.setSpacing(px(8))
+        self._left.setMinimumWidth(px(60))  # it gives way to the buttons
+        self._order_tabs()
         self._update_height()
 
     def _update_height(self) -> None:
@@ -363,9 +371,10 @@ class Composer(QWidget):
             around = self._height_around(num_rows)
             if around + line * _MIN_LINES <= self._max_height:
                 break
-        max_lines = max(_MIN_LINES, -(-(self._max_height - around) // line))
-        lines = max(_MIN_LINES, self.text_edit.num_visual_lines(max_lines))
-        text_height = max(line * _MIN_LINES, min(line * lines, self._max_height - around)) + 2
+        room = self._max_height - around
+        min_lines = _MIN_LINES if room >= line * _MIN_LINES else 1
+        lines = max(min_lines, self.text_edit.num_visual_lines(max(min_lines, -(-room // line))))
+        text_height = max(line * min_lines, min(line * lines, room)) + 2
         self.text_edit.setFixedHeight(text_height)
         self.setFixedHeight(around + text_height)
 

@@ -50,9 +50,11 @@ class MessageQueue(QWidget):
         self.rows = ScrolledRows(theme)
         self._box = QVBoxLayout(self)
         self._box.setContentsMargins(0, 0, 0, 0)
-        self._box.addWidget(self._title)
+        head = QHBoxLayout()
+        head.addWidget(self._title, 1)
+        head.addWidget(self._more)
+        self._box.addLayout(head)
         self._box.addWidget(self.rows)
-        self._box.addWidget(self._more)
         theme.changed.connect(self._build)
         self.hide()
 
@@ -63,7 +65,7 @@ class MessageQueue(QWidget):
 
     @property
     def more_text(self) -> str:
-        """What the line under the rows says of those not in view; empty where all are."""
+        """What is said of those not in view; empty where all are."""
         return self._more.text()
 
     def set_messages(self, messages: Sequence[QueuedMessage]) -> None:

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from PySide6.QtCore import Qt
+from PySide6.QtCore import QEvent, QObject, Qt
 from PySide6.QtWidgets import QAbstractButton, QFrame, QScrollArea, QVBoxLayout, QWidget
 
 from app.desktop.theme.theme import Theme
@@ -54,12 +54,21 @@ class ScrolledRows(QScrollArea):
         self._rows = list(rows)
         for row in rows:
             self._box.addWidget(row)
+            row.show()  # a layout does it a moment later, and is too low until then
+            for button in row.findChildren(QAbstractButton):
+                button.installEventFilter(self)
         self._update_height()
         after = self.buttons
         if focused is not None and after:
             # From the end, for the row of the pressed button is the one that has gone.
             place = focused if focused < len(after) else len(after) - (len(before) - focused)
             after[max(0, min(place, len(after) - 1))].setFocus()
+
+    def eventFilter(self, watched: QObject, event: QEvent) -> bool:
+        """Bring a button that gets the focus into view."""
+        if event.type() == QEvent.Type.FocusIn and isinstance(watched, QWidget):
+            self.ensureWidgetVisible(watched, 0, 0)
+        return False
 
     def set_max_rows(self, num_rows: int) -> None:
         """Choose how many rows are seen at a time."""
@@ -70,9 +79,11 @@ class ScrolledRows(QScrollArea):
     def _update_height(self) -> None:
         spacing = self._theme.px(4)
         self._box.setSpacing(spacing)
-        num_seen = min(len(self._rows), self._max_rows)
-        for row in self._rows:
-            row.ensurePolished()
-        height = sum(row.sizeHint().height() for row in self._rows[:num_seen]) + spacing * max(0, num_seen - 1)
-        self.setFixedHeight(height)
+        heights = [row.sizeHint().height() for row in self._rows]
+        self._body.setMinimumHeight(_stacked(heights, spacing))
+        self.setFixedHeight(_stacked(heights[: self._max_rows], spacing))
         self.setVisible(bool(self._rows))
+
+
+def _stacked(heights: Sequence[int], spacing: int) -> int:
+    return sum(heights) + spacing * max(0, len(heights) - 1)

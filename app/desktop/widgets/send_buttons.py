@@ -2,7 +2,7 @@
 
 from PySide6.QtCore import Signal
 from PySide6.QtGui import QKeySequence
-from PySide6.QtWidgets import QHBoxLayout, QPushButton, QWidget
+from PySide6.QtWidgets import QHBoxLayout, QPushButton, QSizePolicy, QWidget
 
 from app.desktop.theme.theme import Theme
 from app.settings import SendKey
@@ -36,8 +36,10 @@ class SendButtons(QWidget):
         self.main.clicked.connect(self.main_clicked)
         self._row = QHBoxLayout(self)
         self._row.setContentsMargins(0, 0, 0, 0)
+        self._row.addStretch(1)
         self._row.addWidget(self.stop)
         self._row.addWidget(self.main)
+        self.setSizePolicy(QSizePolicy.Policy.Fixed, QSizePolicy.Policy.Fixed)
         theme.changed.connect(self._on_theme_changed)
         self._on_theme_changed()
 
