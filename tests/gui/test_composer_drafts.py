@@ -91,6 +91,14 @@ def test_composed_text_becomes_part_of_the_flushed_draft(composer: Composer, dra
     assert drafts == ["にほん"]
 
 
+def test_nothing_of_what_was_composed_gets_into_another_chat(composer: Composer, drafts: list[str]) -> None:
+    compose(composer, "にほん")
+    composer.set_text("of another chat")
+    QTest.keyClick(composer.text_edit, Qt.Key.Key_Exclam)
+    composer.text_edit.clearFocus()
+    assert composer.text == "of another chat!"
+
+
 def test_sending_empties_the_draft_after_the_message_was_told(composer: Composer) -> None:
     told: list[tuple[str, str]] = []
     composer.submitted.connect(lambda text: told.append(("sent", text)))
@@ -208,6 +216,7 @@ def test_buttons_keep_their_room_in_a_narrow_window(composer: Composer) -> None:
     QApplication.processEvents()
     assert composer.token_count.text() == "1,120 over"
     assert composer.token_count.accessibleName() == "1,120 tokens over the context"
+    assert composer.token_count.toolTip().startswith("1,120 tokens over the context\n")
     for button in (composer.button, composer.stop_button):
         assert button.visibleRegion().boundingRect() == button.rect()
         assert button.width() >= button.sizeHint().width()

@@ -80,6 +80,18 @@ def test_huge_paste_can_be_undone_and_redone(composer: Composer) -> None:
     assert composer.text == text
 
 
+def test_huge_paste_can_be_undone_by_the_menu(composer: Composer) -> None:
+    text = "x y\n" * MAX_PASTE_CHARS
+    paste(composer, text)
+    menu = composer.text_edit.menu()
+    undo, redo = menu.actions()[:2]
+    undo.trigger()
+    assert composer.text == ""
+    redo.trigger()
+    assert composer.text == text
+    menu.deleteLater()
+
+
 def test_ordinary_paste_can_be_undone_and_redone(composer: Composer) -> None:
     paste(composer, "one\ntwo")
     QTest.keySequence(composer.text_edit, "Ctrl+Z")

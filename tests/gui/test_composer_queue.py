@@ -12,7 +12,7 @@ from app.desktop.theme.theme import Theme
 from app.desktop.widgets.composer import Composer
 from app.desktop.widgets.elided_label import ElidedLabel
 from app.desktop.widgets.message_queue import QueuedMessage
-from tests.gui.staged_composer import stage
+from tests.gui.staged_composer import compose, stage
 
 _THREE = [QueuedMessage("a", "first"), QueuedMessage("b", "second"), QueuedMessage("c", "third")]
 
@@ -67,6 +67,21 @@ def test_text_is_queued_and_stop_stands_beside(composer: Composer, heard: list[t
     assert heard[1:] == [("submit", "next")]
     assert composer.text == ""
     assert composer.button.text() == "Stop"
+
+
+def test_composed_text_is_queued_by_the_button(composer: Composer, heard: list[tuple[str, str]]) -> None:
+    compose(composer, "にほん")
+    assert composer.button.text() == "Queue"
+    QTest.mouseClick(composer.button, Qt.MouseButton.LeftButton)
+    assert heard == [("submit", "にほん")]
+
+
+def test_composed_text_stays_when_the_reply_is_stopped(composer: Composer, heard: list[tuple[str, str]]) -> None:
+    compose(composer, "にほん")
+    QApplication.processEvents()
+    QTest.mouseClick(composer.stop_button, Qt.MouseButton.LeftButton)
+    assert heard == [("stop", "")]
+    assert composer.text == "にほん"
 
 
 def test_enter_submits_while_busy(composer: Composer, heard: list[tuple[str, str]]) -> None:

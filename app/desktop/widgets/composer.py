@@ -4,7 +4,7 @@ import collections
 from collections.abc import Callable, Sequence
 
 from PySide6.QtCore import QRect, QTimer, Signal
-from PySide6.QtGui import QResizeEvent, QTextCursor
+from PySide6.QtGui import QResizeEvent
 from PySide6.QtWidgets import QFrame, QHBoxLayout, QPushButton, QVBoxLayout, QWidget
 
 from app.desktop.theme.theme import Theme
@@ -165,7 +165,7 @@ class Composer(QWidget):
         """Remove all text."""
         self._history.forget()
         self._pasted.reset(())
-        self.text_edit.clear()
+        self.text_edit.show_text("")
 
     def give_back(self, text: str) -> None:
         """Put a refused or queued message back, above what was written meanwhile."""
@@ -180,8 +180,7 @@ class Composer(QWidget):
         self._counted = None  # the count is of another chat
         self.show_count(None)
         self._pasted.reset(parts.pasted)
-        self.text_edit.setPlainText(parts.typed)
-        self.text_edit.moveCursor(QTextCursor.MoveOperation.End)
+        self.text_edit.show_text(parts.typed)
         self._on_text_changed()
         self._draft_timer.stop()
         self._known_draft = self.draft
@@ -295,7 +294,8 @@ class Composer(QWidget):
             self.draft_changed.emit(draft)
 
     def _update_button(self) -> None:
-        self._buttons.show_state(is_busy=self._is_busy, is_blank=self.is_blank, send_key=self._send_key)
+        is_blank = self.is_blank and not self.text_edit.is_composing
+        self._buttons.show_state(is_busy=self._is_busy, is_blank=is_blank, send_key=self._send_key)
 
     def _put_pasted(self, texts: Sequence[str]) -> None:
         document = self.text_edit.document()

@@ -2,6 +2,8 @@
 
 from PySide6.QtCore import QMimeData, Qt, Signal
 from PySide6.QtGui import (
+    QAction,
+    QContextMenuEvent,
     QFocusEvent,
     QGuiApplication,
     QInputMethodEvent,
@@ -10,7 +12,7 @@ from PySide6.QtGui import (
     QResizeEvent,
     QTextCursor,
 )
-from PySide6.QtWidgets import QFrame, QPlainTextEdit, QWidget
+from PySide6.QtWidgets import QFrame, QMenu, QPlainTextEdit, QWidget
 
 from app.desktop.rendering.plain import has_visible_text
 from app.desktop.widgets.composer_draft import MAX_EDIT_CHARS, MAX_EDIT_LINE_BYTES, MAX_EDIT_LINES, longest_line_bytes
@@ -98,6 +100,14 @@ class ComposerText(QPlainTextEdit):
         cursor.insertText(text)
         self.moveCursor(QTextCursor.MoveOperation.End)
 
+    def show_text(self, text: str) -> None:
+        """Show another text, which is no edit: nothing of the one before can be undone or composed further."""
+        if self._preedit:
+            QGuiApplication.inputMethod().reset()
+            self._preedit = ""
+        self.setPlainText(text)
+        self.moveCursor(QTextCursor.MoveOperation.End)
+
     def finish_composing(self) -> None:
         """Take what an input method is composing as text."""
         if self._preedit:
@@ -124,6 +134,24 @@ class ComposerText(QPlainTextEdit):
         """See QWidget; remembers what the input method is composing."""
         self._preedit = event.preeditString()
         super().inputMethodEvent(event)
+
+    def contextMenuEvent(self, event: QContextMenuEvent) -> None:
+        """See QWidget."""
+        menu = self.menu()
+        menu.aboutToHide.connect(menu.deleteLater)
+        menu.popup(event.globalPos())
+
+    def menu(self) -> QMenu:
+        """Return the usual menu, in which undo and redo take what was pasted beside along."""
+        menu = self.createStandardContextMenu()
+        for name, signal in (("edit-undo", self.undo_requested), ("edit-redo", self.redo_requested)):
+            usual = next((action for action in menu.actions() if action.objectName() == name), None)
+            if usual is not None:
+                action = QAction(usual.icon(), usual.text(), menu)
+                action.triggered.connect(signal)
+                menu.insertAction(usual, action)
+                menu.removeAction(usual)
+        return menu
 
     def focusInEvent(self, event: QFocusEvent) -> None:
         """See QWidget."""

@@ -12,6 +12,7 @@ class TokenCount(QLabel):
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent)
         self._texts = ("", "")  # in full, and for little room
+        self._tip = ""
         self._is_narrow = False
         self.setObjectName("tokenCount")
         self.setTextFormat(Qt.TextFormat.PlainText)
@@ -34,13 +35,14 @@ class TokenCount(QLabel):
         elif num_over > 0:
             texts, tip = self._over(num_over, is_alone_too_long)
         elif n_ctx > 0:
-            texts = (f"{count_text(num_tokens)} / {count_text(n_ctx)}",) * 2
+            count = count_text(num_tokens)
+            texts = (f"{count} / {count_text(n_ctx)}", count)
             tip = self.tr("Tokens of the conversation with this message / tokens the context holds")
         else:
-            one, many = self.tr("1 token"), self.tr("{count} tokens")
-            texts = ((one if num_tokens == 1 else many).format(count=count_text(num_tokens)),) * 2
+            one, many, count = self.tr("1 token"), self.tr("{count} tokens"), count_text(num_tokens)
+            texts = ((one if num_tokens == 1 else many).format(count=count), count)
         self._texts = texts
-        self.setToolTip(tip)
+        self._tip = tip
         self._set_warning(num_tokens is not None and num_over > 0)
         self._show()
 
@@ -69,3 +71,5 @@ class TokenCount(QLabel):
     def _show(self) -> None:
         self.setText(self._texts[self._is_narrow])
         self.setAccessibleName(self._texts[0])
+        full = self._texts[0] if self._is_narrow else ""
+        self.setToolTip("\n".join(line for line in (full, self._tip) if line))
