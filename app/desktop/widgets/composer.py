@@ -371,10 +371,10 @@ class Composer(QWidget):
             around = self._height_around(num_rows)
             if around + line * _MIN_LINES <= self._max_height:
                 break
-        room = self._max_height - around
-        min_lines = _MIN_LINES if room >= line * _MIN_LINES else 1
-        lines = max(min_lines, self.text_edit.num_visual_lines(max(min_lines, -(-room // line))))
-        text_height = max(line * min_lines, min(line * lines, room)) + 2
+        room = (self._max_height - around) // line  # whole lines, none is cut
+        min_lines = _MIN_LINES if room >= _MIN_LINES else 1
+        lines = max(min_lines, min(self.text_edit.num_visual_lines(max(min_lines, room)), room))
+        text_height = line * lines + 2
         self.text_edit.setFixedHeight(text_height)
         self.setFixedHeight(around + text_height)
 
