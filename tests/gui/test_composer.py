@@ -6,7 +6,7 @@ import pytest
 from PySide6.QtCore import QMimeData, Qt, QUrl
 from PySide6.QtGui import QDragEnterEvent, QDropEvent
 from PySide6.QtTest import QTest
-from PySide6.QtWidgets import QApplication
+from PySide6.QtWidgets import QApplication, QWidget
 from pytestqt.qtbot import QtBot
 
 from app.desktop.theme.theme import Theme
@@ -254,6 +254,21 @@ def test_height_is_that_of_all_wrapped_lines_after_a_paste(composer: Composer) -
     composer.resize(300, composer.height())
     QApplication.processEvents()
     assert composer.text_edit.num_visual_lines(100) > num_lines
+    assert composer.text_edit.height() == composer.text_edit.num_visual_lines(100) * line + 2
+    assert composer.text_edit.verticalScrollBar().maximum() == 0
+
+
+def test_height_is_right_when_the_composer_is_shown_with_a_text(theme: Theme, qtbot: QtBot) -> None:
+    window = QWidget()
+    qtbot.addWidget(window)
+    composer = Composer(theme, QWidget(), window)
+    composer.set_max_height(600)
+    composer.set_text("many words that wrap " * 30)
+    composer.resize(500, composer.height())
+    window.resize(640, 500)
+    window.show()
+    QApplication.processEvents()
+    line = composer.text_edit.fontMetrics().lineSpacing()
     assert composer.text_edit.height() == composer.text_edit.num_visual_lines(100) * line + 2
     assert composer.text_edit.verticalScrollBar().maximum() == 0
 

@@ -175,6 +175,20 @@ def test_queue_is_reached_and_used_by_keyboard(composer: Composer, heard: list[t
     assert composer.text_edit.hasFocus()
 
 
+def test_queue_stands_before_the_text_in_the_order_of_the_window(composer: Composer, theme: Theme) -> None:
+    before = QPushButton("before", composer.window())
+    before.show()
+    QWidget.setTabOrder(before, composer.text_edit)
+    for change in (lambda: composer.set_queue(_THREE), theme.zoom_in):
+        change()
+        before.setFocus()
+        QTest.keyClick(before, Qt.Key.Key_Tab)
+        assert focused() is button(composer, "Edit", "first")
+        composer.text_edit.setFocus()
+        QTest.keyClick(composer.text_edit, Qt.Key.Key_Backtab)
+        assert focused() is button(composer, "Drop", "third")
+
+
 def test_queue_is_named_for_screen_readers(composer: Composer) -> None:
     composer.set_queue(_THREE)
     names = [label.accessibleName() for label in composer.queue.findChildren(ElidedLabel)]
