@@ -1,13 +1,23 @@
-"""The panel is drawn from the declarations, and never yields settings that are not legal."""
+"""The panel is drawn from the declarations, yields only settings that are legal, and says where each comes from."""
 
 import pytest
-from PySide6.QtCore import Qt
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from PySide6.QtCore import QPoint, QPointF, Qt
+from PySide6.QtGui import QWheelEvent
 from PySide6.QtTest import QTest
+from PySide6.QtWidgets import QApplication, QLabel, QPlainTextEdit
 from pytestqt.qtbot import QtBot
 
 from app.desktop.theme.theme import Theme
-from app.desktop.widgets.sampling_panel import ParamRow, SamplingPanel
-from engine import ParamInfo, SamplingParams, param_infos
+from app.desktop.widgets.param_row import ParamRow
+from app.desktop.widgets.sampling_panel import SamplingPanel
+from app.desktop.widgets.stop_strings import stop_lines, stop_strings
+from app.sampling_layers import Origin
+from engine import SAMPLER_NAMES, ParamInfo, SamplingParams, param_infos
+
+# Of the platform without a screen, about any window of its own.
+pytestmark = pytest.mark.qt_log_ignore("propagateSizeHints")
 
 
 @pytest.fixture
@@ -135,3 +145,133 @@ def test_rare_settings_are_folded_away_until_they_are_asked_for(panel: SamplingP
     panel.more_button.click()
     assert not row(panel, "mirostat").isVisibleTo(panel)
     assert panel.params.mirostat == 2
+
+
+def test_each_value_says_where_it_comes_from(panel: SamplingPanel) -> None:
+    panel.set_layers({"temperature": 0.1, "top_k": 1}, {"top_k": 2, "min_p": 0.2}, {"min_p": 0.3})
+    found = {name: (row(panel, name).tag.text(), row(panel, name).value) for name in ("temperature", "top_k", "min_p")}
+    assert found == {"temperature": ("app", 0.1), "top_k": ("model", 2), "min_p": ("chat", 0.3)}
+    assert row(panel, "top_p").tag.isHidden()
+    assert row(panel, "min_p").tag.toolTip() == (
+        "Min-p: set in this chat. Press to go back to 0.2, kept for this model."
+    )
+    assert not row(panel, "top_k").tag.isEnabled()
+    assert panel.params == SamplingParams(temperature=0.1, top_k=2, min_p=0.3)
+
+
+def test_what_is_changed_belongs_to_the_chat(panel: SamplingPanel, qtbot: QtBot) -> None:
+    panel.set_layers({"temperature": 0.1}, {}, {})
+    with qtbot.waitSignal(panel.changed):
+        enter(row(panel, "temperature"), "0.5")
+    assert panel.chat_values == {"temperature": 0.5}
+    assert row(panel, "temperature").tag.text() == "chat"
+    with qtbot.waitSignal(panel.changed):
+        QTest.mouseClick(row(panel, "temperature").tag, Qt.MouseButton.LeftButton)
+    assert panel.chat_values == {}
+    assert panel.params.temperature == 0.1
+    assert row(panel, "temperature").field.text() == "0.1"
+
+
+def test_a_value_back_at_the_one_below_is_no_longer_of_the_chat(panel: SamplingPanel) -> None:
+    panel.set_layers({}, {"top_k": 7}, {"top_k": 9})
+    enter(row(panel, "top_k"), "7")
+    assert panel.chat_values == {}
+    assert row(panel, "top_k").tag.origin is Origin.MODEL
+
+
+def test_showing_other_layers_is_no_change(panel: SamplingPanel, qtbot: QtBot) -> None:
+    with qtbot.assertNotEmitted(panel.changed):
+        panel.set_layers({"top_k": 1}, {}, {"stop": ["a", ""], "samplers": ["temperature"], "seed": "none"})
+    assert panel.stop_edit.toPlainText() == "a"
+    assert panel.order.value == ("temperature",)
+    panel.set_layers({}, {}, {})
+    assert panel.params == SamplingParams()
+    assert panel.stop_edit.toPlainText() == ""
+
+
+def test_settings_of_the_chat_are_kept_for_the_model(panel: SamplingPanel, qtbot: QtBot) -> None:
+    panel.set_layers({"min_p": 0.1}, {"top_k": 7}, {"temperature": 0.5})
+    before = panel.params
+    with qtbot.waitSignal(panel.changed), qtbot.waitSignal(panel.keep_requested) as kept:
+        panel.keep_menu().actions()[0].trigger()
+    assert kept.args == ["model", {"top_k": 7, "temperature": 0.5}]
+    assert panel.chat_values == {}
+    assert panel.params == before
+    assert not panel.keep_button.isEnabled()
+
+
+def test_settings_kept_for_all_chats_still_hold_where_the_model_has_others(panel: SamplingPanel, qtbot: QtBot) -> None:
+    panel.set_layers({}, {"top_k": 7}, {"temperature": 0.5, "top_k": 3})
+    with qtbot.waitSignal(panel.keep_requested) as signal:
+        panel.keep_menu().actions()[1].trigger()
+    assert signal.args == ["app", {"temperature": 0.5, "top_k": 3}]
+    assert panel.chat_values == {"top_k": 3}
+    assert (panel.params.temperature, panel.params.top_k) == (0.5, 3)
+
+
+def test_what_cannot_be_used_of_a_file_is_said(panel: SamplingPanel) -> None:
+    panel.set_layers({"temperature": "hot"}, {}, {"top_k": 5})
+    assert panel.params == SamplingParams(top_k=5)
+    notes = [label.text() for label in panel.findChildren(QLabel) if label.isVisibleTo(panel)]
+    assert "Some kept settings cannot be used and are left out." in notes
+
+
+@pytest.mark.parametrize("seed", [0, 4294967294])
+def test_used_seed_is_shown_and_pinned(panel: SamplingPanel, qtbot: QtBot, seed: int) -> None:
+    assert not panel.pin_button.isVisibleTo(panel)
+    panel.show_used_seed(seed)
+    assert panel.pin_button.isVisibleTo(panel)
+    with qtbot.waitSignal(panel.changed):
+        QTest.mouseClick(panel.pin_button, Qt.MouseButton.LeftButton)
+    assert panel.chat_values == {"seed": seed}
+    assert not panel.pin_button.isEnabled()
+    panel.show_used_seed(None)
+    assert not panel.pin_button.isVisibleTo(panel)
+
+
+@given(st.lists(st.text(min_size=1, max_size=5), max_size=3))
+@settings(max_examples=80, deadline=None)
+def test_stop_strings_survive_being_written_as_lines(strings: list[str]) -> None:
+    edit = QPlainTextEdit(stop_lines(tuple(strings)))
+    assert stop_strings(edit.toPlainText()) == tuple(strings)
+    edit.deleteLater()
+
+
+def test_steps_are_left_out_and_moved_by_keys(panel: SamplingPanel, qtbot: QtBot) -> None:
+    panel.more_button.click()
+    panel.show()
+    steps = panel.order.list
+    steps.setFocus()
+    steps.setCurrentRow(0)
+    QTest.keyClick(steps, Qt.Key.Key_Space)
+    assert panel.params.samplers == SAMPLER_NAMES[1:]
+    QTest.keyClick(steps, Qt.Key.Key_Space)
+    assert panel.chat_values == {}
+    QTest.keyClick(steps, Qt.Key.Key_Down, Qt.KeyboardModifier.AltModifier)
+    assert panel.params.samplers[:2] == (SAMPLER_NAMES[1], SAMPLER_NAMES[0])
+    assert panel.origins["samplers"] is Origin.CHAT
+
+
+def test_the_last_step_cannot_be_left_out(panel: SamplingPanel) -> None:
+    panel.set_layers({}, {}, {"samplers": ["top_k"]})
+    panel.order.list.item(0).setCheckState(Qt.CheckState.Unchecked)
+    assert panel.params.samplers == ("top_k",)
+
+
+def test_the_wheel_scrolls_and_changes_nothing(panel: SamplingPanel, qtbot: QtBot) -> None:
+    panel.show()
+    slider = row(panel, "temperature").slider
+    assert slider is not None
+    centre = QPointF(slider.rect().center())
+    event = QWheelEvent(
+        centre,
+        slider.mapToGlobal(centre),
+        QPoint(),
+        QPoint(0, 120),
+        Qt.MouseButton.NoButton,
+        Qt.KeyboardModifier.NoModifier,
+        Qt.ScrollPhase.NoScrollPhase,
+        False,
+    )
+    QApplication.sendEvent(slider, event)
+    assert panel.params == SamplingParams()

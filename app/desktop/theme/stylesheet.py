@@ -183,10 +183,10 @@ def _finding(c: Colours, px: Px) -> str:
 def _inspector(c: Colours, px: Px) -> str:
     return f"""
     QPushButton[kind="section"] {{ color:{c.muted};text-align:left;font-size:{px(11)}px;font-weight:600;
-        letter-spacing:1px;padding:0 {px(2)}px 0 {px(18)}px;border-radius:{px(4)}px; }}
+        letter-spacing:1px;padding:0 {px(2)}px 0 {px(20)}px;border-radius:{px(4)}px; }}
     QPushButton[kind="section"]:hover {{ color:{c.text};background:transparent; }}
     QPushButton[kind="section"]:checked {{ background:transparent; }}
-    QPushButton[kind="section"]:focus {{ padding:0 {px(1)}px 0 {px(17)}px; }}
+    QPushButton[kind="section"]:focus {{ padding:0 {px(1)}px 0 {px(19)}px; }}
     QPushButton[kind="tag"] {{ color:{c.accent};font-size:{px(11)}px;text-align:left;border-radius:{px(4)}px;
         padding:0 0 0 {px(6)}px; }}
     QPushButton[kind="tag"]:disabled {{ color:{c.muted}; }}
@@ -203,6 +203,8 @@ def _inspector(c: Colours, px: Px) -> str:
     #inspector QComboBox {{ background:{c.raised};color:{c.text};border:1px solid {c.control_border};
         border-radius:{px(6)}px;padding:{px(3)}px {px(7)}px;font-size:{px(13)}px; }}
     #inspector QComboBox:focus {{ border:2px solid {c.accent};padding:{px(2)}px {px(6)}px; }}
+    #inspector QComboBox::drop-down {{ border:0;width:{px(20)}px; }}
+    #inspector QComboBox::down-arrow {{ image:none; }}
     QComboBox QAbstractItemView {{ background:{c.raised};color:{c.text};border:1px solid {c.border};
         selection-background-color:{c.selection};selection-color:{c.text}; }}
     #detailsCard, #detailsBody {{ background:{c.bg}; }}

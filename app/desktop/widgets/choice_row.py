@@ -41,7 +41,7 @@ class ChoiceRow(QWidget):
         label = ElidedLabel()
         label.set_whole(title)
         label.setToolTip(help_text)
-        self.box = StillComboBox()
+        self.box = StillComboBox(theme)
         self.box.setAccessibleName(title)
         self.box.setAccessibleDescription(help_text)
         self._model = QStandardItemModel(self.box)

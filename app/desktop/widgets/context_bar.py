@@ -96,11 +96,17 @@ class ContextBar(QWidget):
         """Return the words of the legend and their places below the bar."""
         if not self._total:
             return []
+        texts = [f"{name} {count_text(count)}" for name, _, count in self.parts]
+        placed = self._placed(texts, width)
+        if placed[-1][1].top() > placed[0][1].top():  # what is free can be told from the rest
+            placed = self._placed([*texts[:-1], self.parts[-1][0]], width)
+        return placed
+
+    def _placed(self, texts: list[str], width: int) -> list[tuple[str, QRect]]:
         px, placed = self._theme.px, list[tuple[str, QRect]]()
         metrics = self._metrics()
         left, top = 0, px(_GAP)
-        for name, _, count in self.parts:
-            text = f"{name} {count_text(count)}"
+        for text in texts:
             size = px(_SWATCH) + px(5) + metrics.horizontalAdvance(text) + px(2)
             if left and left + size > width:
                 left, top = 0, top + px(_ROW)

@@ -21,7 +21,7 @@ from app.desktop.theme.theme import Theme
 from app.desktop.widgets.reply_facts import Fact, fact_groups, reply_json, system_prompt_of, used_seed
 
 _WIDTH = 460
-_MAX_HEIGHT = 640
+_MAX_HEIGHT = 700
 _LABEL_WIDTH = 130
 _PROMPT_HEIGHT = 84
 
@@ -30,10 +30,10 @@ class DetailsCard(QDialog):
     """Shows one reply as it is now; Esc closes it.
 
     Signals:
-        seed_pinned: the seed of the reply is to be used for its chat.
+        seed_pinned: the seed of the reply, larger than a Qt int can be, is to be used for its chat.
     """
 
-    seed_pinned = Signal(int)
+    seed_pinned = Signal(object)
 
     def __init__(self, theme: Theme, turn: ReplyTurn, parent: QWidget | None = None) -> None:
         super().__init__(parent)
@@ -62,6 +62,7 @@ class DetailsCard(QDialog):
         area.setWidget(body)
         buttons = QHBoxLayout()
         buttons.setContentsMargins(px(20), px(10), px(20), px(16))
+        buttons.setSpacing(px(8))
         buttons.addStretch()
         for button in (self.copy_button, self.close_button):
             button.setAutoDefault(False)
@@ -107,22 +108,24 @@ class DetailsCard(QDialog):
         label.setProperty("role", "muted")
         value = QLabel(fact.value)
         value.setWordWrap(True)
+        value.setAlignment(Qt.AlignmentFlag.AlignLeft | Qt.AlignmentFlag.AlignTop)
         value.setTextInteractionFlags(Qt.TextInteractionFlag.TextSelectableByMouse)
         value.setAccessibleName(f"{fact.label}: {fact.value}")
         for widget in (label, value):
             widget.setTextFormat(Qt.TextFormat.PlainText)
             widget.setToolTip(tool_tip_text(fact.help))
-        top = Qt.AlignmentFlag.AlignTop
-        grid.addWidget(label, row, 0, top)
         if fact.name == "seed":
+            grid.addWidget(label, row, 0)
             self.pin_button = QPushButton(self.tr("Use this seed"))
             self.pin_button.setProperty("kind", "action")
             self.pin_button.setAutoDefault(False)
             self.pin_button.setToolTip(self.tr("Use this seed for every reply of this chat"))
             self.pin_button.clicked.connect(self._on_pinned)
+            value.setAlignment(Qt.AlignmentFlag.AlignLeft | Qt.AlignmentFlag.AlignVCenter)
             grid.addWidget(value, row, 1)
             grid.addWidget(self.pin_button, row, 2)
         else:
+            grid.addWidget(label, row, 0, Qt.AlignmentFlag.AlignTop)
             grid.addWidget(value, row, 1, 1, 2)
 
     def _new_prompt(self) -> QWidget:

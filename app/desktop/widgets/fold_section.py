@@ -46,9 +46,9 @@ class SectionHead(QPushButton):
         side = px(12)
         colour = self._theme.colour("text" if self.underMouse() else "muted")
         glyph = "chevron_down" if self.isChecked() else "chevron_right"
-        paint_glyph(painter, glyph, QRectF(0, (self.height() - side) / 2, side, side), colour)
+        paint_glyph(painter, glyph, QRectF(px(2), (self.height() - side) / 2, side, side), colour)
         if self._summary:
-            left = px(18) + painter.fontMetrics().horizontalAdvance(self.text()) + px(18)
+            left = px(20) + painter.fontMetrics().horizontalAdvance(self.text()) + px(18)
             painter.setFont(self._theme.font(12))
             painter.setPen(self._theme.colour("muted"))
             area = QRect(left, 0, max(0, self.width() - left - px(2)), self.height())

@@ -51,7 +51,7 @@ class Inspector(QFrame):
         for section in self.sections:
             self._box.addWidget(section)
             section.toggled.connect(self.collapsed_changed)
-        self._box.addStretch()
+        self._box.addStretch(1)
         load_panel.summary_changed.connect(self.section("model").head.set_summary)
         self.area = QScrollArea(self)
         self.area.setWidgetResizable(True)

@@ -6,7 +6,8 @@ from collections.abc import Sequence
 from typing import Any
 
 import msgspec
-from PySide6.QtCore import Qt, Signal
+from PySide6.QtCore import QSize, Qt, Signal
+from PySide6.QtGui import QResizeEvent
 from PySide6.QtWidgets import QLabel, QPushButton, QVBoxLayout, QWidget
 
 from app.desktop.rendering.plain import isolated, shortened
@@ -26,6 +27,29 @@ _PROCESSOR = "CPU"
 _MAX_NAME = 40
 
 Row = ParamRow | ChoiceRow
+
+
+class LoadButton(QPushButton):
+    """Says in full what it does where there is room for it."""
+
+    def __init__(self, theme: Theme, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self._theme = theme
+        self._whole = self.tr("Load with these settings")
+        self.setProperty("kind", "primary")
+        self.setAccessibleName(self._whole)
+        self.setToolTip(self.tr("Loads the model anew; chats stay"))
+        self.setText(self._whole)
+
+    def minimumSizeHint(self) -> QSize:
+        """See QWidget."""
+        return QSize(self._theme.px(90), super().minimumSizeHint().height())
+
+    def resizeEvent(self, event: QResizeEvent) -> None:
+        """See QWidget."""
+        super().resizeEvent(event)
+        needed = self.fontMetrics().horizontalAdvance(self._whole) + self._theme.px(36)
+        self.setText(self._whole if self.width() >= needed else self.tr("Load"))
 
 
 class LoadPanel(QWidget):
@@ -58,8 +82,7 @@ class LoadPanel(QWidget):
         self.more_button.setProperty("kind", "outline")
         self.more_button.setCheckable(True)
         self.more_button.toggled.connect(self._on_more_toggled)
-        self.load_button = QPushButton(self.tr("Load with these settings"))
-        self.load_button.setProperty("kind", "primary")
+        self.load_button = LoadButton(theme)
         self.load_button.clicked.connect(self._on_load_clicked)
         self.reset_button = QPushButton(self.tr("Reset to defaults"))
         self.reset_button.setProperty("kind", "outline")
@@ -140,7 +163,7 @@ class LoadPanel(QWidget):
         else:
             info = dataclasses.replace(info, is_advanced=name not in _FIRST)
             zero_label = self.tr("auto") if name in _ZERO_IS_AUTO else ""
-            row = ParamRow(self._theme, info, zero_label=zero_label, has_slider=name in _WITH_SLIDER)
+            row = ParamRow(self._theme, info, zero_label=zero_label, has_slider=name in _WITH_SLIDER, is_wide=True)
         row.changed.connect(self._on_changed)
         return row
 

@@ -43,14 +43,24 @@ class StillSlider(QSlider):
 class StillComboBox(QComboBox):
     """A list to choose from that a wheel does not move, and that may become narrow."""
 
-    def __init__(self, parent: QWidget | None = None) -> None:
+    def __init__(self, theme: Theme, parent: QWidget | None = None) -> None:
         super().__init__(parent)
+        self._theme = theme
         self.setSizeAdjustPolicy(QComboBox.SizeAdjustPolicy.AdjustToMinimumContentsLengthWithIcon)
         self.setMinimumContentsLength(4)
 
     def wheelEvent(self, event: QWheelEvent) -> None:
         """See QWidget."""
         event.ignore()
+
+    def paintEvent(self, event: QPaintEvent) -> None:
+        """See QWidget; adds the glyph."""
+        super().paintEvent(event)
+        side = self._theme.px(14)
+        box = QRectF(self.width() - side - self._theme.px(5), (self.height() - side) / 2, side, side)
+        painter = QPainter(self)
+        paint_glyph(painter, "chevron_down", box, self._theme.colour("muted"))
+        painter.end()
 
 
 class OriginTag(QPushButton):
@@ -90,11 +100,13 @@ class OriginTag(QPushButton):
             self.setToolTip(place)
             self.setAccessibleName(place)
             self.setAccessibleDescription("")
+        self.setFixedSize(self.sizeHint())
+        self.setVisible(origin is not Origin.DEFAULT)
         self.update()
 
     def sizeHint(self) -> QSize:
-        """See QWidget; the same for every origin, so that nothing moves when a value is changed."""
-        return QSize(self._theme.px(54), self._theme.px(20))
+        """See QWidget."""
+        return QSize(self._theme.px(54 if self._origin is Origin.CHAT else 44), self._theme.px(20))
 
     def paintEvent(self, event: QPaintEvent) -> None:
         """See QWidget; adds the glyph."""
@@ -117,7 +129,7 @@ class ParamRow(QWidget):
 
     Args:
         zero_label: how 0 is shown where it leaves the choice to the engine; the field is empty then.
-        has_origin: whether there is room for the layer of the value.
+        is_wide: whether the field has room for some words.
 
     Signals:
         changed: the user gave another legal value.
@@ -135,12 +147,13 @@ class ParamRow(QWidget):
         *,
         zero_label: str = "",
         has_slider: bool = True,
-        has_origin: bool = False,
+        is_wide: bool = False,
     ) -> None:
         super().__init__(parent)
         self._theme = theme
         self._info = info
         self._zero_label = zero_label
+        self._is_wide = is_wide
         self._value: float | int | None = info.default
         self._title = declared_text(info.label)
         self._help = declared_text(info.help)
@@ -156,16 +169,12 @@ class ParamRow(QWidget):
         self.field.editingFinished.connect(self._show)
         label.setBuddy(self.field)
         self.tag = OriginTag(theme, self._title)
-        self.tag.setVisible(has_origin)
         self.tag.clicked.connect(self.reset_requested)
         head = QHBoxLayout()
         head.setContentsMargins(0, 0, 0, 0)
         head.setSpacing(theme.px(4))
         head.addWidget(label, 1)
-        if has_origin:
-            head.addWidget(self.tag)
-        else:
-            self.tag.setParent(self)
+        head.addWidget(self.tag)
         head.addWidget(self.field)
         self._box = QVBoxLayout(self)
         self._box.setContentsMargins(0, 0, 0, 0)
@@ -312,5 +321,8 @@ class ParamRow(QWidget):
         self.field.setToolTip(fault or self._help)
 
     def _on_theme_changed(self) -> None:
-        # A seed has ten figures, what has a slider has few.
-        self.field.setFixedWidth(self._theme.px(68 if self.slider is not None else 104))
+        # A seed has ten figures; what has a slider has few, and its label needs the room.
+        px, narrow = self._theme.px, 66
+        is_narrow = self.slider is not None and not self._is_wide
+        self.field.setMinimumWidth(px(narrow))
+        self.field.setMaximumWidth(px(narrow if is_narrow else 104))

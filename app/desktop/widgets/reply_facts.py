@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 import msgspec
-from PySide6.QtCore import QT_TRANSLATE_NOOP, QCoreApplication, QDateTime, QLocale
+from PySide6.QtCore import QT_TRANSLATE_NOOP, QCoreApplication, QDateTime
 
 from app.desktop.rendering.plain import isolated, shortened
 from app.desktop.session.turns import ReplyState, ReplyTurn
@@ -258,8 +258,7 @@ def _when(seconds: float | None) -> str:
     if seconds is None or not 0 <= seconds <= _LAST_SECOND:
         return ""
     when = QDateTime.fromMSecsSinceEpoch(int(seconds * 1000))
-    locale = QLocale()
-    return f"{locale.toString(when.date(), QLocale.FormatType.ShortFormat)} {when.time().toString('HH:mm:ss')}"
+    return when.toString("yyyy-MM-dd HH:mm:ss")  # read in one way everywhere
 
 
 def _iso(seconds: float | None) -> str | None:

@@ -14,8 +14,6 @@ from app.desktop.widgets.stop_strings import stop_lines, stop_strings
 from app.sampling_layers import Origin, Resolved, encoded, keep_for_app, keep_for_model, resolve
 from engine import EngineError, SamplingParams, param_infos
 
-__all__ = ["ParamRow", "SamplingPanel"]
-
 
 class SamplingPanel(QWidget):
     """All settings of a reply, each with the layer it comes from; what the user changes is of this chat alone.
@@ -35,7 +33,7 @@ class SamplingPanel(QWidget):
         self._model: dict[str, Any] = {}
         self._chat: dict[str, Any] = {}
         self._used_seed: int | None = None
-        self._rows = [ParamRow(theme, info, has_origin=True) for info in param_infos(SamplingParams).values()]
+        self._rows = [ParamRow(theme, info) for info in param_infos(SamplingParams).values()]
         self._order = SamplerOrder(theme)
         self._stop = QPlainTextEdit()
         self._stop.setObjectName("stopStrings")

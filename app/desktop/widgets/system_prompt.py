@@ -1,6 +1,6 @@
 """SystemPromptEdit: where the system prompt of a chat is written."""
 
-from PySide6.QtCore import QEvent, QTimer, Signal
+from PySide6.QtCore import QEvent, Qt, QTimer, Signal
 from PySide6.QtWidgets import QLabel, QPlainTextEdit, QVBoxLayout, QWidget
 
 from app.desktop.theme.theme import Theme
@@ -42,7 +42,11 @@ class SystemPromptEdit(QWidget):
         self._timer.setInterval(_DELAY_MS)
         self._timer.timeout.connect(self.flush)
         self.edit.textChanged.connect(self._on_text_changed)
-        self.edit.document().documentLayout().documentSizeChanged.connect(self._fit)
+        # Afterwards: while the panel is laid out, another height would be lost.
+        self._fit_timer = QTimer(self)
+        self._fit_timer.setSingleShot(True)
+        self._fit_timer.timeout.connect(self._fit)
+        self.edit.document().documentLayout().documentSizeChanged.connect(lambda: self._fit_timer.start())
         theme.changed.connect(self._fit)
         self._fit()
 
@@ -78,4 +82,10 @@ class SystemPromptEdit(QWidget):
         line = self.edit.fontMetrics().lineSpacing()
         count = round(self.edit.document().size().height())  # of a plain text edit, in lines
         lines = min(max(count, _MIN_LINES), _MAX_LINES)
-        self.edit.setFixedHeight(lines * line + 2 * self._theme.px(8))
+        is_cut = count > _MAX_LINES
+        self.edit.setVerticalScrollBarPolicy(
+            Qt.ScrollBarPolicy.ScrollBarAsNeeded if is_cut else Qt.ScrollBarPolicy.ScrollBarAlwaysOff
+        )
+        frame = self.edit.height() - self.edit.viewport().height()
+        margins = self._theme.px(2) + frame + 2 * round(self.edit.document().documentMargin())
+        self.edit.setFixedHeight(lines * line + margins)
