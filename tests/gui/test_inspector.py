@@ -99,6 +99,7 @@ def test_nothing_is_wider_than_the_inspector(bench: Bench, theme: Theme, zoom: f
     QTest.qWait(1)
     assert bench.inspector.area.horizontalScrollBar().maximum() == 0
     body = bench.inspector.area.widget()
+    assert body is not None
     assert body.width() == bench.inspector.area.viewport().width()
     assert body.minimumSizeHint().width() <= body.width()
 

@@ -9,7 +9,7 @@ from pytestqt.qtbot import QtBot
 
 from app.desktop.theme.theme import Theme
 from app.desktop.widgets.choice_row import ChoiceRow
-from app.desktop.widgets.kv_memory import kv_memory
+from app.desktop.widgets.kv_memory import kv_memory, memory_share
 from app.desktop.widgets.load_panel import LoadPanel
 from app.desktop.widgets.param_row import ParamRow
 from engine import CACHE_TYPES, Device, FlashAttention, MemoryKind, ModelParams
@@ -149,6 +149,10 @@ def test_size_is_called_exact_only_where_it_is(changes: dict, expected: object) 
     assert kv_memory(describe(**changes), 4096, type_k="f16", type_v="f16") == expected
 
 
+def test_the_size_of_every_cache_type_is_known() -> None:
+    assert all(0 < memory_share(name) <= 2 for name in CACHE_TYPES)
+
+
 @pytest.mark.parametrize(
     ("changes", "text"),
     [
@@ -167,6 +171,18 @@ def test_size_is_called_exact_only_where_it_is(changes: dict, expected: object) 
 def test_where_the_layers_run_is_told(panel: LoadPanel, changes: dict, text: str) -> None:
     panel.set_params(ModelParams(), describe(**changes))
     assert panel.place_text == text
+
+
+def test_nothing_is_said_of_a_processor_that_the_user_chose(panel: LoadPanel) -> None:
+    panel.set_params(ModelParams(device="CPU"), describe(n_layer=30))
+    assert panel.place_text == "All 30 layers run on the processor."
+
+
+def test_cache_types_say_what_they_save_and_cost(panel: LoadPanel) -> None:
+    choose(panel, "type_k", "q8_0")
+    row = panel.rows["type_k"]
+    assert isinstance(row, ChoiceRow)
+    assert row.box.toolTip() == "53 % of the memory of f16. Replies hardly change."
 
 
 def test_names_of_devices_are_shown_literally(panel: LoadPanel) -> None:

@@ -110,7 +110,7 @@ def _inputs(c: Colours, px: Px) -> str:
     QSlider::groove:horizontal {{ height:{px(4)}px;background:{c.border};border-radius:{px(2)}px; }}
     QSlider::sub-page:horizontal {{ background:{c.accent};border-radius:{px(2)}px; }}
     QSlider::handle:horizontal {{ width:{px(12)}px;height:{px(12)}px;margin:-{px(5)}px 0;
-        border:1px solid {c.control_border};border-radius:{px(7)}px;background:{c.raised}; }}
+        border:1px solid {c.control_border};border-radius:{px(12) // 2 + 1}px;background:{c.raised}; }}
     QSlider::handle:horizontal:hover {{ border-color:{c.accent}; }}
     QSlider::handle:horizontal:focus {{ border:2px solid {c.accent}; }}
     QProgressBar {{ background:{c.border};border:0;border-radius:{px(2)}px;

@@ -135,5 +135,5 @@ class ChoiceRow(QWidget):
         self.box.setToolTip(own or self._help)
 
     def _on_theme_changed(self) -> None:
-        self.box.setMinimumWidth(self._theme.px(92))
+        self.box.setMinimumWidth(self._theme.px(104))
         self.box.setMaximumWidth(self._theme.px(150))

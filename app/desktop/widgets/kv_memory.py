@@ -42,6 +42,11 @@ def kv_memory(description: ModelDescription, n_ctx: int, *, type_k: str, type_v:
     return KVMemory(round(description.kv_bytes_per_token * n_ctx * scale), is_exact)
 
 
+def memory_share(cache_type: str) -> float:
+    """Return what a cache type takes, as a share of f16."""
+    return _BYTES_OF_32[cache_type] / _BYTES_OF_32["f16"]
+
+
 def _size(type_k: str, type_v: str) -> int:
     key, value = _BYTES_OF_32.get(type_k, 0), _BYTES_OF_32.get(type_v, 0)
     return key + value if key and value else 0

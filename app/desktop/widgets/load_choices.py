@@ -8,6 +8,7 @@ from PySide6.QtCore import QT_TRANSLATE_NOOP, QCoreApplication
 from app.desktop.rendering.plain import isolated, shortened
 from app.desktop.widgets.choice_row import Option
 from app.desktop.widgets.figures import bytes_text
+from app.desktop.widgets.kv_memory import memory_share
 from engine import CACHE_TYPES, Device, FlashAttention, LoadMode, RopeScaling, SplitMode
 
 _CONTEXT = "LoadChoices"
@@ -51,6 +52,14 @@ _ENUMS: dict[enum.Enum, object] = {
     RopeScaling.LINEAR: QT_TRANSLATE_NOOP("LoadChoices", "linear"),
     RopeScaling.YARN: QT_TRANSLATE_NOOP("LoadChoices", "YaRN"),
 }
+_LOSSES = {
+    "q8_0": QT_TRANSLATE_NOOP("LoadChoices", "Replies hardly change."),
+    "q5_1": QT_TRANSLATE_NOOP("LoadChoices", "A small loss of quality."),
+    "q5_0": QT_TRANSLATE_NOOP("LoadChoices", "A small loss of quality."),
+    "q4_1": QT_TRANSLATE_NOOP("LoadChoices", "A loss that can be noticed, most of all in long chats."),
+    "q4_0": QT_TRANSLATE_NOOP("LoadChoices", "A loss that can be noticed, most of all in long chats."),
+    "iq4_nl": QT_TRANSLATE_NOOP("LoadChoices", "A loss that can be noticed, most of all in long chats."),
+}
 _MAX_NAME = 60
 
 
@@ -72,8 +81,16 @@ def options_of(default: object, devices: Sequence[Device]) -> list[Option]:
             for member in type(default)
         ]
     if default in CACHE_TYPES:
-        return [Option(name, name) for name in CACHE_TYPES]
+        return [Option(name, name, _cache_type_help(name)) for name in CACHE_TYPES]
     return [Option("", QCoreApplication.translate(_CONTEXT, "auto")), *map(_device_option, devices)]
+
+
+def _cache_type_help(name: str) -> str:
+    share = QCoreApplication.translate(_CONTEXT, "{share} % of the memory of f16").format(
+        share=f"{memory_share(name) * 100:.0f}"
+    )
+    loss = _LOSSES.get(name)
+    return f"{share}. {QCoreApplication.translate(_CONTEXT, str(loss))}" if loss else share
 
 
 def _device_option(device: Device) -> Option:

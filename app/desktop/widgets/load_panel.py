@@ -266,7 +266,8 @@ class LoadPanel(QWidget):
             return
         text = self._layers_text(model)
         has_graphics = any(device.kind != "cpu" and device.kind != "accelerator" for device in self._devices)
-        if has_graphics and not self._is_on_graphics(model):
+        is_chosen = bool(self._in_use.device) or self._in_use.n_gpu_layers is not None
+        if has_graphics and not is_chosen and not self._is_on_graphics(model):
             text += " " + self.tr("A graphics processor is there and is not used.")
         _say(self._place, text)
 

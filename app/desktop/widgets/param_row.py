@@ -157,7 +157,7 @@ class ParamRow(QWidget):
         self._value: float | int | None = info.default
         self._title = declared_text(info.label)
         self._help = declared_text(info.help)
-        label = ElidedLabel()
+        self._label = label = ElidedLabel()
         label.set_whole(self._title)
         label.setToolTip(self._help)
         self.field = QLineEdit()
@@ -324,5 +324,6 @@ class ParamRow(QWidget):
         # A seed has ten figures; what has a slider has few, and its label needs the room.
         px, narrow = self._theme.px, 66
         is_narrow = self.slider is not None and not self._is_wide
+        self._label.setMinimumWidth(px(28))
         self.field.setMinimumWidth(px(narrow))
         self.field.setMaximumWidth(px(narrow if is_narrow else 104))

@@ -11,7 +11,6 @@ from app.desktop.session.turns import ReplyTurn
 from app.desktop.theme.theme import Theme
 from app.desktop.widgets.cache_causes import cause_text
 from app.desktop.widgets.context_bar import ContextBar
-from app.desktop.widgets.elided_label import ElidedLabel
 from app.desktop.widgets.figures import (
     NOTHING,
     bytes_text,
@@ -98,7 +97,7 @@ class Readouts(QWidget):
         self._phase = QLabel("")
         self._phase.setProperty("role", "meta")
         self.chart = StripChart(theme)
-        self._values: dict[str, ElidedLabel] = {}
+        self._values: dict[str, QLabel] = {}
         self._labels: dict[str, QLabel] = {}
         self._cause = QLabel("")
         self._cause.setProperty("role", "meta")
@@ -132,7 +131,7 @@ class Readouts(QWidget):
 
     def value(self, name: str) -> str:
         """Return what a line shows."""
-        return self._values[name].whole
+        return self._values[name].text()
 
     def has_row(self, name: str) -> bool:
         """Tell whether a line is shown."""
@@ -151,7 +150,7 @@ class Readouts(QWidget):
     @property
     def context(self) -> str:
         """How much of the context is used."""
-        return self._context.whole
+        return self._context.text()
 
     @property
     def context_bar(self) -> ContextBar:
@@ -282,9 +281,9 @@ class Readouts(QWidget):
 
     def _set(self, name: str, text: str) -> None:
         value = self._values[name]
-        if text == value.whole:
+        if text == value.text():
             return
-        value.set_whole(text)
+        value.setText(text)
         value.setAccessibleName(f"{self._labels[name].text()}: {text}")
         if name in _ONLY_WHERE_KNOWN:
             is_known = text not in ("", NOTHING)
@@ -316,13 +315,13 @@ class Readouts(QWidget):
     def _show_context(self) -> None:
         model = self._model
         if model is None:
-            self._context.set_whole(NOTHING)
+            self._context.setText(NOTHING)
             self._context_bar.show_parts(None, 0, 0)
             self._set("memory", NOTHING)
             return
         used = self._num_context_tokens
         share = used / model.n_ctx if model.n_ctx else 0.0
-        self._context.set_whole(
+        self._context.setText(
             self.tr("{used} / {total} ({share} %)").format(
                 used=count_text(used), total=count_text(model.n_ctx), share=f"{share * 100:.0f}"
             )
@@ -345,8 +344,10 @@ class Readouts(QWidget):
         self._grid.setHorizontalSpacing(px(8))
 
 
-def _value_label(name: str) -> ElidedLabel:
-    label = ElidedLabel()
+def _value_label(name: str) -> QLabel:
+    label = QLabel()
+    label.setTextFormat(Qt.TextFormat.PlainText)
+    label.setWordWrap(True)  # rather two lines than a number that is cut
     label.setAlignment(Qt.AlignmentFlag.AlignRight | Qt.AlignmentFlag.AlignVCenter)
     label.setAccessibleName(name)
     return label
