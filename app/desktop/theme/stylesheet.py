@@ -205,7 +205,9 @@ def _inspector(c: Colours, px: Px) -> str:
     #inspector QComboBox:focus {{ border:2px solid {c.accent};padding:{px(2)}px {px(6)}px; }}
     #inspector QComboBox::drop-down {{ border:0;width:{px(20)}px; }}
     #inspector QComboBox::down-arrow {{ image:none; }}
-    QComboBox QAbstractItemView {{ background:{c.raised};color:{c.text};border:1px solid {c.border};
+    QComboBox QAbstractItemView {{ background:{c.raised};border:1px solid {c.border};
         selection-background-color:{c.selection};selection-color:{c.text}; }}
+    QComboBox QAbstractItemView::item {{ color:{c.text};min-height:{px(24)}px;padding:0 {px(6)}px; }}
+    QComboBox QAbstractItemView::item:disabled {{ color:{c.control_border}; }}
     #detailsCard, #detailsBody {{ background:{c.bg}; }}
     """

@@ -10,7 +10,7 @@ from PySide6.QtWidgets import QHBoxLayout, QLabel, QVBoxLayout, QWidget
 from app.desktop.rendering.plain import tool_tip_text
 from app.desktop.theme.theme import Theme
 from app.desktop.widgets.elided_label import ElidedLabel
-from app.desktop.widgets.param_row import StillComboBox
+from app.desktop.widgets.param_row import StillComboBox, new_note
 
 
 class Option(NamedTuple):
@@ -52,16 +52,11 @@ class ChoiceRow(QWidget):
         head.setContentsMargins(0, 0, 0, 0)
         head.addWidget(label, 1)
         head.addWidget(self.box)
-        self._note = QLabel("")
-        self._note.setTextFormat(Qt.TextFormat.PlainText)
-        self._note.setProperty("role", "meta")
-        self._note.setWordWrap(True)
-        self._note.hide()
-        outer = QVBoxLayout(self)
+        self._note: QLabel | None = None
+        self._outer = outer = QVBoxLayout(self)
         outer.setContentsMargins(0, 0, 0, 0)
         outer.setSpacing(theme.px(2))
         outer.addLayout(head)
-        outer.addWidget(self._note)
         self._value: Any = None
         theme.changed.connect(self._on_theme_changed)
         self._on_theme_changed()
@@ -74,7 +69,7 @@ class ChoiceRow(QWidget):
     @property
     def note(self) -> str:
         """What is said below it."""
-        return self._note.text()
+        return self._note.text() if self._note is not None else ""
 
     def set_options(self, options: Sequence[Option]) -> None:
         """Offer these values."""
@@ -100,6 +95,11 @@ class ChoiceRow(QWidget):
 
     def set_note(self, text: str) -> None:
         """Say something below it; nothing for an empty text."""
+        if self._note is None:
+            if not text:
+                return
+            self._note = new_note("meta")
+            self._outer.addWidget(self._note)
         self._note.setText(text)
         self._note.setVisible(bool(text))
 

@@ -1,13 +1,12 @@
 """LoadPanel: how a model is loaded. Nothing is loaded anew before its button is pressed."""
 
-import dataclasses
 import functools
 from collections.abc import Sequence
 from typing import Any
 
 import msgspec
-from PySide6.QtCore import QSize, Qt, Signal
-from PySide6.QtGui import QResizeEvent
+from PySide6.QtCore import QSize, Signal
+from PySide6.QtGui import QResizeEvent, QShowEvent
 from PySide6.QtWidgets import QLabel, QPushButton, QVBoxLayout, QWidget
 
 from app.desktop.rendering.plain import isolated, shortened
@@ -16,7 +15,7 @@ from app.desktop.widgets.choice_row import ChoiceRow
 from app.desktop.widgets.figures import bytes_text, count_text
 from app.desktop.widgets.kv_memory import kv_memory
 from app.desktop.widgets.load_choices import choice_help, choice_title, options_of
-from app.desktop.widgets.param_row import ParamRow
+from app.desktop.widgets.param_row import ParamRow, new_note
 from engine import Device, EngineError, MemoryKind, ModelDescription, ModelParams, param_infos
 
 _FIRST = ("n_ctx", "type_k", "type_v", "flash_attn", "device", "n_gpu_layers", "n_threads")
@@ -25,6 +24,8 @@ _ZERO_IS_AUTO = ("n_ctx", "n_threads", "rope_freq_base", "rope_freq_scale", "yar
 _WITH_SLIDER = ("n_ctx", "n_gpu_layers")
 _PROCESSOR = "CPU"
 _MAX_NAME = 40
+
+_DEFAULTS = msgspec.structs.asdict(ModelParams())
 
 Row = ParamRow | ChoiceRow
 
@@ -69,15 +70,20 @@ class LoadPanel(QWidget):
         super().__init__(parent)
         self._theme = theme
         self._in_use = ModelParams()
+        self._values: dict[str, Any] = msgspec.structs.asdict(self._in_use)
         self._wanted: ModelParams | None = self._in_use
         self._description: ModelDescription | None = None
         self._path = ""
         self._devices: Sequence[Device] = ()
-        self._defaults = {field.name: field.default for field in msgspec.structs.fields(ModelParams)}
-        self._rows = {name: self._new_row(name) for name in self._ordered_names()}
-        self._memory = self._new_note("meta")
-        self._fault = self._new_note("error")
-        self._place = self._new_note("meta")
+        # Rows are built when they are first seen: most starts and changes of the theme need not pay for them.
+        self._rows: dict[str, Row] = {}
+        self._place = new_note("meta")
+        self._memory = new_note("meta")
+        self._fault = new_note("error")
+        self._box = QVBoxLayout(self)
+        self._box.setContentsMargins(0, 0, 0, 0)
+        self._more = QWidget()
+        self._more.hide()
         self.more_button = QPushButton(self.tr("More settings"))
         self.more_button.setProperty("kind", "outline")
         self.more_button.setCheckable(True)
@@ -87,13 +93,16 @@ class LoadPanel(QWidget):
         self.reset_button = QPushButton(self.tr("Reset to defaults"))
         self.reset_button.setProperty("kind", "outline")
         self.reset_button.clicked.connect(self._on_reset_clicked)
-        self._build()
-        self._on_more_toggled(False)
+        buttons = (self.load_button, self.reset_button)
+        for widget in (self._place, self._memory, self.more_button, self._more, self._fault, *buttons):
+            self._box.addWidget(widget)
         self._show()
 
     @property
     def rows(self) -> dict[str, Row]:
         """One for each setting, by name."""
+        self._build(_FIRST)
+        self._build([name for name in self._values if name not in _FIRST])
         return self._rows
 
     @property
@@ -128,9 +137,9 @@ class LoadPanel(QWidget):
     def set_devices(self, devices: Sequence[Device]) -> None:
         """Offer the devices of the engine."""
         self._devices = devices
-        device = self._rows["device"]
-        assert isinstance(device, ChoiceRow)
-        device.set_options(options_of("", devices))
+        device = self._rows.get("device")
+        if isinstance(device, ChoiceRow):
+            device.set_options(options_of("", devices))
         self._show()
 
     def set_params(self, params: ModelParams, description: ModelDescription | None) -> None:
@@ -150,59 +159,53 @@ class LoadPanel(QWidget):
         self._show()
         self.summary_changed.emit(self.summary)
 
-    def _ordered_names(self) -> list[str]:
-        return [*_FIRST, *(name for name in self._defaults if name not in _FIRST)]
+    def showEvent(self, event: QShowEvent) -> None:
+        """See QWidget; builds what can be seen."""
+        super().showEvent(event)
+        self._build(_FIRST)
+
+    def _build(self, names: Sequence[str]) -> None:
+        if names[0] in self._rows:
+            return
+        if names is _FIRST:
+            box, index = self._box, 1
+        else:
+            box, index = QVBoxLayout(self._more), 0
+            box.setContentsMargins(0, 0, 0, 0)
+        for name in names:
+            self._rows[name] = row = self._new_row(name)
+            box.insertWidget(index, row)
+            index += 1
+            if name == "n_ctx":
+                box.insertWidget(index, self._memory)
+                index += 1
+        self._show()
 
     def _new_row(self, name: str) -> Row:
         info = param_infos(ModelParams).get(name)
         row: Row
         if info is None:
             row = ChoiceRow(self._theme, name, choice_title(name), help_text=choice_help(name))
-            row.set_options(options_of(self._defaults[name], self._devices))
-            row.set_value(self._defaults[name])
+            row.set_options(options_of(_DEFAULTS[name], self._devices))
         else:
-            info = dataclasses.replace(info, is_advanced=name not in _FIRST)
             zero_label = self.tr("auto") if name in _ZERO_IS_AUTO else ""
-            row = ParamRow(self._theme, info, zero_label=zero_label, has_slider=name in _WITH_SLIDER, is_wide=True)
-        row.changed.connect(self._on_changed)
+            has_slider = name in _WITH_SLIDER
+            row = ParamRow(self._theme, info, zero_label=zero_label, has_slider=has_slider, is_wide=True)
+        row.set_value(self._values[name])
+        row.changed.connect(lambda: self._set(name, row.value))
         return row
 
-    def _new_note(self, role: str) -> QLabel:
-        note = QLabel("")
-        note.setTextFormat(Qt.TextFormat.PlainText)
-        note.setProperty("role", role)
-        note.setWordWrap(True)
-        note.hide()
-        return note
-
-    def _build(self) -> None:
-        box = QVBoxLayout(self)
-        box.setContentsMargins(0, 0, 0, 0)
-        box.setSpacing(self._theme.px(6))
-        self._more = QWidget()
-        more = QVBoxLayout(self._more)
-        more.setContentsMargins(0, 0, 0, 0)
-        more.setSpacing(self._theme.px(6))
-        box.addWidget(self._place)
-        for name, row in self._rows.items():
-            (box if name in _FIRST else more).addWidget(row)
-            if name == "n_ctx":
-                box.addWidget(self._memory)
-        for widget in (self.more_button, self._more, self._fault, self.load_button, self.reset_button):
-            box.addWidget(widget)
-
     def _fill(self, params: ModelParams) -> None:
+        self._values = msgspec.structs.asdict(params)
         for name, row in self._rows.items():
-            row.set_value(getattr(params, name))
+            row.set_value(self._values[name])
 
-    def _values(self) -> dict[str, Any]:
-        return {name: row.value for name, row in self._rows.items()}
-
-    def _on_changed(self) -> None:
+    def _set(self, name: str, value: Any) -> None:
+        self._values[name] = value
         self._show()
 
     def _show(self) -> None:
-        values = self._values()
+        values = self._values
         fault = _fault_of(values)
         self._wanted = None if fault else ModelParams(**values)
         _say(self._fault, fault)
@@ -219,8 +222,9 @@ class LoadPanel(QWidget):
         """Say beside each setting what the engine made of it, where that is not plain to see."""
         model = self._description
         for name in ("n_ctx", "n_threads", "n_gpu_layers"):
-            row = self._rows[name]
-            assert isinstance(row, ParamRow)
+            row = self._rows.get(name)
+            if not isinstance(row, ParamRow):
+                continue
             if model is None:
                 row.set_placeholder(self.tr("auto"))
                 row.set_note("")
@@ -235,7 +239,9 @@ class LoadPanel(QWidget):
             is_told = row.value == used or (is_by_itself and row.value == getattr(self._in_use, name))
             row.set_note("" if is_told else self.tr("In use: {used}").format(used=count_text(used)))
         for name in ("type_k", "type_v"):
-            row = self._rows[name]
+            row = self._rows.get(name)
+            if row is None:
+                continue
             used = "" if model is None else getattr(model, name)
             row.set_note("" if used in ("", row.value) else self.tr("In use: {used}").format(used=used))
 
@@ -247,7 +253,7 @@ class LoadPanel(QWidget):
         lines = []
         if model.n_ctx_train:
             lines.append(self.tr("Trained for {count} tokens.").format(count=count_text(model.n_ctx_train)))
-        values = self._values()
+        values = self._values
         n_ctx: int = values["n_ctx"] or (0 if self._in_use.n_ctx else model.n_ctx)
         if model.n_ctx_train and n_ctx > model.n_ctx_train:
             lines.append(self.tr("Beyond that it may write nonsense."))
@@ -289,6 +295,8 @@ class LoadPanel(QWidget):
 
     def _on_more_toggled(self, is_open: bool) -> None:
         self.more_button.setText(self.tr("Fewer settings") if is_open else self.tr("More settings"))
+        if is_open:
+            self._build([name for name in self._values if name not in _FIRST])
         self._more.setVisible(is_open)
 
     def _on_load_clicked(self) -> None:

@@ -32,6 +32,16 @@ def declared_text(text: str) -> str:
     return QCoreApplication.translate("Params", text) if text else ""
 
 
+def new_note(role: str) -> QLabel:
+    """Return a hidden label for words that are shown when there are some."""
+    note = QLabel("")
+    note.setTextFormat(Qt.TextFormat.PlainText)
+    note.setProperty("role", role)
+    note.setWordWrap(True)
+    note.hide()
+    return note
+
+
 class StillSlider(QSlider):
     """A slider that a wheel does not move: the wheel scrolls the panel around it."""
 
@@ -168,13 +178,13 @@ class ParamRow(QWidget):
         self.field.textEdited.connect(self._on_edited)
         self.field.editingFinished.connect(self._show)
         label.setBuddy(self.field)
-        self.tag = OriginTag(theme, self._title)
-        self.tag.clicked.connect(self.reset_requested)
-        head = QHBoxLayout()
+        # Most rows need neither; each widget costs at the start and at a change of the theme.
+        self._tag: OriginTag | None = None
+        self._note: QLabel | None = None
+        self._head = head = QHBoxLayout()
         head.setContentsMargins(0, 0, 0, 0)
         head.setSpacing(theme.px(4))
         head.addWidget(label, 1)
-        head.addWidget(self.tag)
         head.addWidget(self.field)
         self._box = QVBoxLayout(self)
         self._box.setContentsMargins(0, 0, 0, 0)
@@ -184,12 +194,6 @@ class ParamRow(QWidget):
         if self.slider is not None:
             self.field.setProperty("quiet", True)
             self._box.addWidget(self.slider)
-        self._note = QLabel("")
-        self._note.setTextFormat(Qt.TextFormat.PlainText)
-        self._note.setProperty("role", "meta")
-        self._note.setWordWrap(True)
-        self._note.hide()
-        self._box.addWidget(self._note)
         theme.changed.connect(self._on_theme_changed)
         self._on_theme_changed()
         self._show()
@@ -217,7 +221,21 @@ class ParamRow(QWidget):
     @property
     def note(self) -> str:
         """What is said below it."""
-        return self._note.text()
+        return self._note.text() if self._note is not None else ""
+
+    @property
+    def tag(self) -> OriginTag:
+        """Says which layer the value comes from."""
+        if self._tag is None:
+            self._tag = OriginTag(self._theme, self._title)
+            self._tag.clicked.connect(self.reset_requested)
+            self._head.insertWidget(1, self._tag)
+        return self._tag
+
+    def show_origin(self, origin: Origin, below: Origin, below_text: str) -> None:
+        """Say which layer the value comes from, and what holds without the chat's own one."""
+        if self._tag is not None or origin is not Origin.DEFAULT:
+            self.tag.show_origin(origin, below, below_text)
 
     def set_value(self, value: float | int | None) -> None:
         """Show a legal value that the user did not give here."""
@@ -230,6 +248,11 @@ class ParamRow(QWidget):
 
     def set_note(self, text: str) -> None:
         """Say something below it; nothing for an empty text."""
+        if self._note is None:
+            if not text:
+                return
+            self._note = new_note("meta")
+            self._box.addWidget(self._note)
         self._note.setText(text)
         self._note.setVisible(bool(text))
 

@@ -3,16 +3,16 @@
 from collections.abc import Mapping
 from typing import Any
 
-from PySide6.QtCore import Qt, Signal
-from PySide6.QtWidgets import QHBoxLayout, QLabel, QMenu, QPlainTextEdit, QPushButton, QVBoxLayout, QWidget
+from PySide6.QtCore import Signal
+from PySide6.QtWidgets import QHBoxLayout, QMenu, QPlainTextEdit, QPushButton, QVBoxLayout, QWidget
 
 from app.desktop.theme.theme import Theme
 from app.desktop.widgets.elided_label import ElidedLabel
-from app.desktop.widgets.param_row import OriginTag, ParamRow
+from app.desktop.widgets.param_row import OriginTag, ParamRow, new_note
 from app.desktop.widgets.sampler_order import SamplerOrder, sampler_title
 from app.desktop.widgets.stop_strings import stop_lines, stop_strings
 from app.sampling_layers import Origin, Resolved, encoded, keep_for_app, keep_for_model, resolve
-from engine import EngineError, SamplingParams, param_infos
+from engine import EngineError, ParamInfo, SamplingParams, param_infos
 
 
 class SamplingPanel(QWidget):
@@ -33,15 +33,15 @@ class SamplingPanel(QWidget):
         self._model: dict[str, Any] = {}
         self._chat: dict[str, Any] = {}
         self._used_seed: int | None = None
-        self._rows = [ParamRow(theme, info) for info in param_infos(SamplingParams).values()]
-        self._order = SamplerOrder(theme)
+        self._rows: dict[str, ParamRow] = {}
+        self._order: SamplerOrder | None = None
         self._stop = QPlainTextEdit()
         self._stop.setObjectName("stopStrings")
         self._stop.setPlaceholderText(self.tr("One on each line; \\n is a line break"))
         self._stop.setTabChangesFocus(True)
         self._stop.setAccessibleName(self.tr("Stop strings"))
-        self._fault = self._new_note("error")
-        self._passed_over = self._new_note("meta")
+        self._fault = new_note("error")
+        self._passed_over = new_note("meta")
         self.more_button = QPushButton(self.tr("More settings"))
         self.more_button.setProperty("kind", "outline")
         self.more_button.setCheckable(True)
@@ -50,16 +50,11 @@ class SamplingPanel(QWidget):
         self.keep_button = QPushButton(self.tr("Keep for …"))
         self.keep_button.setToolTip(self.tr("Use what is set in this chat elsewhere too"))
         self._build()
-        for row in self._rows:
-            row.changed.connect(lambda row=row: self._set(row.name, row.value))
-            row.reset_requested.connect(lambda row=row: self._forget(row.name))
-        self._order.changed.connect(lambda: self._set("samplers", self._order.value))
-        self._order_tag.clicked.connect(lambda: self._forget("samplers"))
         self._stop.textChanged.connect(self._on_stop_changed)
         self._stop_tag.clicked.connect(lambda: self._forget("stop"))
         self.more_button.toggled.connect(self._on_more_toggled)
         self.reset_button.clicked.connect(self.reset)
-        self._on_more_toggled(False)
+        self._more.hide()
         self._resolved = self._below = resolve({}, {}, {})
         self._show()
         theme.changed.connect(self._on_theme_changed)
@@ -83,7 +78,8 @@ class SamplingPanel(QWidget):
     @property
     def rows(self) -> list[ParamRow]:
         """One for each declared number, in the order of declaration."""
-        return self._rows
+        self._build_more()
+        return [self._rows[name] for name in param_infos(SamplingParams)]
 
     @property
     def stop_edit(self) -> QPlainTextEdit:
@@ -98,7 +94,7 @@ class SamplingPanel(QWidget):
     @property
     def order(self) -> SamplerOrder:
         """The steps and their order."""
-        return self._order
+        return self._build_more()
 
     def set_layers(self, app: Mapping[str, Any], model: Mapping[str, Any], chat: Mapping[str, Any]) -> None:
         """Show the settings of another chat, of another model, or as they were changed elsewhere."""
@@ -135,18 +131,11 @@ class SamplingPanel(QWidget):
         box.setContentsMargins(0, 0, 0, 0)
         box.setSpacing(self._theme.px(6))
         self._more = QWidget()
-        more = QVBoxLayout(self._more)
-        more.setContentsMargins(0, 0, 0, 0)
-        more.setSpacing(self._theme.px(6))
-        for row in self._rows:
-            (more if row.is_advanced else box).addWidget(row)
-            if row.name == "seed":
+        for name, info in param_infos(SamplingParams).items():
+            if not info.is_advanced:
+                box.addWidget(self._new_row(info))
+            if name == "seed":
                 box.addWidget(self._new_seed_line())
-        order_head, self._order_tag = self._new_head(
-            self.tr("Order of the samplers"), self.tr("The steps that are taken, first to last.")
-        )
-        more.addLayout(order_head)
-        more.addWidget(self._order)
         stop_head, self._stop_tag = self._new_head(
             self.tr("Stop strings"), self.tr("The reply ends before any of these.")
         )
@@ -159,6 +148,34 @@ class SamplingPanel(QWidget):
         for button in (self.reset_button, self.keep_button):
             button.setProperty("kind", "outline")
             box.addWidget(button)
+
+    def _build_more(self) -> SamplerOrder:
+        """Build what is folded away when it is first asked for, and return the last part of it."""
+        if self._order is not None:
+            return self._order
+        more = QVBoxLayout(self._more)
+        more.setContentsMargins(0, 0, 0, 0)
+        more.setSpacing(self._theme.px(6))
+        for info in param_infos(SamplingParams).values():
+            if info.is_advanced:
+                more.addWidget(self._new_row(info))
+        head, self._order_tag = self._new_head(
+            self.tr("Order of the samplers"), self.tr("The steps that are taken, first to last.")
+        )
+        order = self._order = SamplerOrder(self._theme)
+        order.changed.connect(lambda: self._set("samplers", order.value))
+        self._order_tag.clicked.connect(lambda: self._forget("samplers"))
+        more.addLayout(head)
+        more.addWidget(order)
+        self._show()
+        return order
+
+    def _new_row(self, info: ParamInfo) -> ParamRow:
+        row = ParamRow(self._theme, info)
+        row.changed.connect(lambda: self._set(row.name, row.value))
+        row.reset_requested.connect(lambda: self._forget(row.name))
+        self._rows[info.name] = row
+        return row
 
     def _new_head(self, title: str, help_text: str) -> tuple[QHBoxLayout, OriginTag]:
         label = ElidedLabel()
@@ -185,14 +202,6 @@ class SamplingPanel(QWidget):
         line.addWidget(self.pin_button)
         self._seed_line.hide()
         return self._seed_line
-
-    def _new_note(self, role: str) -> QLabel:
-        note = QLabel("")
-        note.setTextFormat(Qt.TextFormat.PlainText)
-        note.setProperty("role", role)
-        note.setWordWrap(True)
-        note.hide()
-        return note
 
     def _set(self, name: str, value: Any) -> None:
         """Give the chat a value of its own; the one that holds without it needs not be held."""
@@ -234,14 +243,15 @@ class SamplingPanel(QWidget):
 
     def _show(self) -> None:
         now, below = self._resolved, self._below
-        for row in self._rows:
-            value = getattr(now.params, row.name)
+        for name, row in self._rows.items():
+            value = getattr(now.params, name)
             if value != row.value:
                 row.set_value(value)
-            self._show_origin(row.tag, row.name, row.value_text(getattr(below.params, row.name)))
-        if self._order.value != now.params.samplers:
-            self._order.set_value(now.params.samplers)
-        self._show_origin(self._order_tag, "samplers", self._order_text(below))
+            row.show_origin(now.origins[name], below.origins[name], row.value_text(getattr(below.params, name)))
+        if self._order is not None:
+            if self._order.value != now.params.samplers:
+                self._order.set_value(now.params.samplers)
+            self._show_origin(self._order_tag, "samplers", self._order_text(below))
         if self._fault.isHidden() and _legal_stop(self._stop.toPlainText()) != now.params.stop:
             self._stop.blockSignals(True)
             self._stop.setPlainText(stop_lines(now.params.stop))
@@ -280,6 +290,8 @@ class SamplingPanel(QWidget):
 
     def _on_more_toggled(self, is_open: bool) -> None:
         self.more_button.setText(self.tr("Fewer settings") if is_open else self.tr("More settings"))
+        if is_open:
+            self._build_more()
         self._more.setVisible(is_open)
 
     def _on_theme_changed(self) -> None:
