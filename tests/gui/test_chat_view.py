@@ -12,7 +12,8 @@ from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QApplication
 
 from app.desktop.rendering.code_block import CodeBlock
-from app.desktop.widgets.message_rows import ReplyRow, UserRow
+from app.desktop.widgets.message_rows import UserRow
+from app.desktop.widgets.reply_row import ReplyRow
 from engine import FinishReason
 
 LONG = "\n\n".join(f"Paragraph {n} of a reply that is longer than the window." for n in range(60))

@@ -1,30 +1,36 @@
-"""ChatView: the conversation as a column of rows that follows the newest text unless the user looks elsewhere."""
+"""ChatView: the conversation of a chat, of which only what is near the view are widgets."""
 
 from collections.abc import Callable, Sequence
 
 from PySide6.QtCore import Qt, Signal
-from PySide6.QtGui import QKeyEvent, QResizeEvent, QWheelEvent
-from PySide6.QtWidgets import QAbstractSlider, QFrame, QLabel, QPushButton, QScrollArea, QWidget
+from PySide6.QtGui import QGuiApplication, QKeyEvent, QResizeEvent
+from PySide6.QtWidgets import QApplication, QLabel, QMenu, QWidget
 
 from app.desktop.rendering.blocks import BlockParser
 from app.desktop.rendering.highlighting import CodeLexer
 from app.desktop.rendering.plain import shortened
-from app.desktop.session.turns import ReplyTurn, Turn, TurnAction, UserTurn
+from app.desktop.session.turns import ReplyTurn, Turn, UserTurn
 from app.desktop.theme.theme import Theme
+from app.desktop.widgets.conversation_column import MAX_COLUMN, Anchor
+from app.desktop.widgets.conversation_scroll import ConversationScroll
+from app.desktop.widgets.conversation_selection import ConversationSelection
 from app.desktop.widgets.empty_state import EmptyState
-from app.desktop.widgets.message_rows import MessageRow, ReplyRow, UserRow
+from app.desktop.widgets.find_marks import FindMarks, count_in, cursor_y, find_all, place_of
+from app.desktop.widgets.focus_ring import FocusRing
+from app.desktop.widgets.message_rows import MessageRow, TextWidget, UserRow, shown_text
+from app.desktop.widgets.reply_contents import Part
+from app.desktop.widgets.reply_row import ReplyRow
+from app.desktop.widgets.shown_turn import ShownTurn
 from app.settings import FollowMode
 
-MAX_COLUMN = 760
-_GAP = 22
-_STICK_DISTANCE = 4
+__all__ = ("MAX_COLUMN", "ChatView")
 
 
-class ChatView(QScrollArea):
+class ChatView(ConversationScroll):
     """Shows turns; text at the end is followed while the user stays at the end.
 
     Args:
-        parser: gives the parser of replies, when the first one comes.
+        parser: gives the parser of replies, when the first one is seen.
 
     Signals:
         action_requested: TurnAction, turn id.
@@ -41,70 +47,50 @@ class ChatView(QScrollArea):
     def __init__(
         self, theme: Theme, parser: Callable[[], BlockParser], lexer: CodeLexer, parent: QWidget | None = None
     ) -> None:
-        super().__init__(parent)
-        self._theme = theme
-        self._parser = parser
+        super().__init__(theme, parser, self._new_row, parent)
         self._lexer = lexer
-        self._rows: list[MessageRow] = []
-        self._row_of: dict[str, MessageRow] = {}
-        self._last_row: MessageRow | None = None
-        self._tops: list[int] = []
-        self._is_following = True
         self._can_load = False
-        self.follow_mode = FollowMode.END
-        self.setFrameShape(QFrame.Shape.NoFrame)
-        self.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
-        self.setVerticalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOn)
-        self.setFocusPolicy(Qt.FocusPolicy.StrongFocus)
-        self.setAccessibleName("Conversation")
-        self._column = QWidget()
-        self._column.setObjectName("conversation")
-        self.setWidget(self._column)
+        self._marks = FindMarks(theme)
+        self._selection = ConversationSelection(self, self._column)
+        self._selection.scroll_requested.connect(self._scroll_by)
+        self._ring = FocusRing(theme, self._column)
+        self.setAccessibleName(self.tr("Conversation"))
         self.empty_state = EmptyState(theme, self)
-        self._latest = QPushButton("↓ Latest", self)
-        self._latest.setProperty("kind", "pill")
-        self._latest.setToolTip("Go to the newest text")
-        self._latest.setCursor(Qt.CursorShape.PointingHandCursor)
-        self._latest.setFocusPolicy(Qt.FocusPolicy.NoFocus)
-        self._latest.clicked.connect(self.follow)
-        self._latest.hide()
         self._target = QLabel(self)
         self._target.setObjectName("linkTarget")
         self._target.setTextFormat(Qt.TextFormat.PlainText)
         self._target.hide()
-        bar = self.verticalScrollBar()
-        bar.setSingleStep(theme.px(40))
-        bar.actionTriggered.connect(self._on_user_scrolled)
-        bar.sliderMoved.connect(self._on_user_scrolled)
-        bar.rangeChanged.connect(self._on_range_changed)
-        bar.valueChanged.connect(self._update_latest)
-        self._on_range_changed()
+        QGuiApplication.instance().focusObjectChanged.connect(self._on_focus_changed)  # type: ignore[union-attr]
         theme.changed.connect(self._on_theme_changed)
 
     @property
-    def is_following(self) -> bool:
-        """Whether new text scrolls into view."""
-        return self._is_following
-
-    @property
     def rows(self) -> Sequence[MessageRow]:
-        """The rows, oldest first."""
-        return self._rows
+        """The rows there are, oldest first: those near the view."""
+        return self._column.rows
 
     @property
-    def latest_button(self) -> QPushButton:
-        """Goes to the newest text; visible while the user looks elsewhere."""
-        return self._latest
+    def selection(self) -> ConversationSelection:
+        """What is selected across messages."""
+        return self._selection
+
+    def row(self, turn_id: str) -> MessageRow | None:
+        """Return the row of a turn, if it is near the view."""
+        shown = self._column.shown(turn_id)
+        return self._column.row(shown) if shown is not None else None
 
     def reply_row(self, turn_id: str) -> ReplyRow | None:
-        """Return the row of a reply."""
-        row = self._row_of.get(turn_id)
+        """Return the row of a reply, if it is near the view."""
+        row = self.row(turn_id)
         return row if isinstance(row, ReplyRow) else None
 
     def append_text(self, turn_id: str, text: str) -> None:
         """Show a piece of a reply's answer, which the turn has already."""
         if row := self.reply_row(turn_id):
-            row.append(text)
+            bottom = row.y() + row.height()
+            row.append(text, is_seen=self._is_near_view(bottom - self._theme.px(60), bottom))
+        elif shown := self._column.shown(turn_id):
+            self._column.grow_unseen(shown, text)
+            self._after_growth()
 
     def append_thinking(self, turn_id: str, text: str) -> None:
         """Show a piece of a reply's thinking, which the turn has already."""
@@ -115,252 +101,321 @@ class ChatView(QScrollArea):
         """Show the answer so far as thinking, which it turned out to be."""
         if row := self.reply_row(turn_id):
             row.take_back()
+        else:
+            self._column.reread(turn_id)
 
     def restart(self, turn_id: str) -> None:
         """Remove the earlier text of a reply: the new one begins."""
         if row := self.reply_row(turn_id):
             row.restart()
+        else:
+            self._column.reread(turn_id)
 
     def refresh(self, turn_id: str) -> None:
         """Show the present state of a turn."""
-        if row := self.reply_row(turn_id):
+        if row := self.row(turn_id):
             row.refresh()
-
-    def place(self) -> tuple[str, int] | None:
-        """Return the first message in view and how far it is scrolled."""
-        return None
-
-    def set_highlight(self, text: str) -> None:
-        """Mark a text wherever it is shown."""
-
-    def show_turn(self, turn_id: str, *, text: str = "", number: int = 0) -> None:
-        """Bring a place of a message into view."""
-
-    def begin_edit(self, turn_id: str) -> None:
-        """Open a message for editing."""
+        else:
+            self._column.reread(turn_id)
 
     def toggle_thinking(self, turn_id: str) -> None:
         """Show or hide what the model thought before a reply."""
-        row = self.reply_row(turn_id)
-        if row is not None and row.fold.isVisible():
-            row.fold.head.toggle()
+        shown = self._column.shown(turn_id)
+        if shown is None or not isinstance(shown.turn, ReplyTurn) or not shown.turn.thinking:
+            return
+        row = self._column.realise_turn(shown)
+        assert isinstance(row, ReplyRow)
+        row.fold.head.toggle()
 
     def copy_turn(self, turn_id: str) -> bool:
-        """Put a reply on the clipboard, as it was written; False where there is none."""
-        row = self.reply_row(turn_id)
+        """Put a message on the clipboard, as it was written; False where there is none."""
+        shown = self._column.shown(turn_id)
+        if shown is None:
+            return False
+        row = self._column.row(shown)
         if row is not None:
             row.copy()
-        return row is not None
+        else:
+            QGuiApplication.clipboard().setText(shown.turn.text)
+        return True
 
     def copy_last_code(self) -> bool:
         """Put the last code block on the clipboard; False where there is none."""
-        for row in reversed(self._rows):
-            if isinstance(row, ReplyRow) and row.body.code_blocks:
-                row.body.code_blocks[-1].copy()
-                return True
+        for shown in reversed(self._column.turns):
+            row = self._column.row(shown)
+            blocks = row.body.code_blocks if isinstance(row, ReplyRow) else ()
+            code = self._column.last_code(shown)
+            if code is None:
+                continue
+            if blocks and blocks[-1].code == code:
+                blocks[-1].copy()
+            else:
+                QGuiApplication.clipboard().setText(code)
+            return True
         return False
 
     def set_turns(self, turns: Sequence[Turn], *, place: tuple[str, int] | None = None) -> None:
-        """Show other turns."""
-        for row in self._rows:
-            row.hide()
-            row.deleteLater()
-        self._rows, self._tops = [], []
-        self._last_row = None
-        self._row_of = {}
-        for turn in turns:
-            self._append_row(turn)
-            self._mark_last()
-        self._relayout(0)
-        self.follow()
+        """Show other turns; rows of those that are shown already stay.
+
+        Args:
+            place: where to be, as `place` told; else the view stays where it is as long as it shows something of
+                what is left, and goes to the end of another chat.
+        """
+        anchor = self._anchor() if self._column.turns else None
+        was_following = self._is_following
+        is_open = bool(turns) and isinstance(turns[-1], ReplyTurn) and turns[-1].is_open
+        self._is_syncing = True
+        num_kept = self._column.set_turns(turns)
+        self._is_syncing = False
+        self._after_turns()
+        shown = self._column.shown(place[0]) if place is not None else None
+        if shown is not None and place is not None:
+            self._go_to(Anchor(shown, None, place[1]))
+        elif not num_kept or (was_following and is_open):
+            self._selection.clear()
+            self.follow()
+        else:
+            self._is_following = False
+            self._sync(anchor if anchor is not None and self._column.y_of(anchor) is not None else None)
+            self._is_following = self._is_at_end() and self.follow_mode is not FollowMode.OFF
 
     def add_turn(self, turn: Turn) -> None:
-        """Add a turn at the end and go there."""
-        self._append_row(turn)
-        self._mark_last()
-        self._relayout(len(self._rows) - 1)
-        self.follow()
+        """Add a turn at the end; a message of the user is gone to."""
+        was_following = self._is_following
+        shown = self._column.add(turn)
+        self._after_turns()
+        if isinstance(turn, UserTurn) or was_following:
+            self.follow()
+        if isinstance(turn, ReplyTurn) and self.follow_mode is FollowMode.START and self._is_following:
+            self._start = shown
 
     def remove_turn(self, turn_id: str) -> None:
         """Remove a turn."""
-        row = self._row_of.pop(turn_id, None)
-        if row is not None:
-            self._rows.remove(row)
-            if row is self._last_row:
-                self._last_row = None
-            row.hide()
-            row.deleteLater()
-            self._mark_last()
-            self._relayout(0)
+        anchor = self._anchor()
+        self._column.remove(turn_id)
+        self._after_turns()
+        self._sync(anchor if anchor is not None and anchor.shown.turn.turn_id != turn_id else None)
 
     def set_can_load(self, can_load: bool) -> None:
         """Tell failed replies whether a model has to be loaded before they can be asked for again."""
         self._can_load = can_load
-        for row in self._rows:
+        for _, row in self._column.realised():
             if isinstance(row, ReplyRow):
                 row.set_can_load(can_load)
 
-    def follow(self) -> None:
-        """Go to the newest text and stay with it."""
-        self._is_following = True
-        self._to_end()
+    def begin_edit(self, turn_id: str) -> None:
+        """Let the user change a message where it stands."""
+        if row := self._reveal(turn_id):
+            row.begin_edit()
+            self._show_row(row)
 
-    def go_to_start(self) -> None:
-        """Go to the oldest message."""
+    def place(self) -> tuple[str, int] | None:
+        """Return the first turn in view and how far it is scrolled; None at the end, which is followed."""
+        value = self.verticalScrollBar().value()
+        shown = self._column.turn_at(value)
+        if shown is None or self._is_at_end():
+            return None
+        return shown.turn.turn_id, value - shown.top
+
+    def set_highlight(self, text: str) -> None:
+        """Mark all places of a text, whatever its case; an empty one removes the marks."""
+        self._marks.set_text(text)
+        self._mark_all()
+
+    def show_turn(self, turn_id: str, *, text: str = "", number: int = 0) -> bool:
+        """Bring a message into view; False where there is none.
+
+        Args:
+            text: a text in it, whose `number`-th place, from 0, is brought into view and marked stronger.
+        """
+        shown = self._column.shown(turn_id)
+        if shown is None:
+            return False
         self._is_following = False
-        self.verticalScrollBar().setValue(0)
-        self._update_latest()
-
-    def scroll_page(self, direction: int) -> None:
-        """Scroll by a page as if the user had pressed the key."""
-        action = QAbstractSlider.SliderAction
-        add, sub = action.SliderPageStepAdd, action.SliderPageStepSub
-        self.verticalScrollBar().triggerAction(add if direction > 0 else sub)
-
-    def wheelEvent(self, event: QWheelEvent) -> None:
-        """See QWidget; an upward turn stops following at once."""
-        if event.angleDelta().y() > 0 and self.verticalScrollBar().maximum() > 0:
-            self._is_following = False
-        super().wheelEvent(event)
-        if event.angleDelta().y() < 0:
-            self._is_following = self._is_at_end()
-        self._update_latest()
+        self._start = None
+        self._go_to(Anchor(shown, None, -self._theme.px(12)))
+        if text:
+            self._show_place(shown, text, number)
+        return True
 
     def keyPressEvent(self, event: QKeyEvent) -> None:
-        """See QWidget; Home and End go to the ends."""
-        if event.key() == Qt.Key.Key_End:
-            self.follow()
-        elif event.key() == Qt.Key.Key_Home:
-            self.go_to_start()
-        else:
+        """See QWidget; arrows, J and K go from message to message."""
+        steps = {Qt.Key.Key_Up: -1, Qt.Key.Key_K: -1, Qt.Key.Key_Down: 1, Qt.Key.Key_J: 1}
+        step = steps.get(Qt.Key(event.key()))
+        is_plain = event.modifiers() in (Qt.KeyboardModifier.NoModifier, Qt.KeyboardModifier.KeypadModifier)
+        if step is not None and is_plain:
+            self._move_focus(step)
+        elif not self._selection.take_key(event):
             super().keyPressEvent(event)
 
     def resizeEvent(self, event: QResizeEvent) -> None:
-        """See QWidget; what was at the top of the view stays there."""
+        """See QWidget."""
         super().resizeEvent(event)
-        if event.oldSize().width() != event.size().width():
-            self._relayout_in_place()
-        elif self._is_following:
-            self._to_end()
-        self._place_overlays()
+        self._place_target()
 
-    def _append_row(self, turn: Turn) -> None:
-        row = self._new_row(turn)
-        row.resized.connect(lambda: self._on_row_resized(row))
-        row.unfolded.connect(lambda: self._on_row_unfolded(row))
-        self._rows.append(row)
-        self._tops.append(0)
-        self._row_of[turn.turn_id] = row
-        row.show()
-
-    def _new_row(self, turn: Turn) -> MessageRow:
-        if isinstance(turn, UserTurn):
-            return UserRow(self._theme, turn, self._column)
-        return self._new_reply_row(turn)
-
-    def _new_reply_row(self, turn: ReplyTurn) -> ReplyRow:
-        row = ReplyRow(self._theme, turn, self._parser, self._lexer, self._column)
-        row.set_can_load(self._can_load)
-        row.retry_requested.connect(lambda: self.action_requested.emit(TurnAction.RETRY, turn.turn_id))
-        row.continue_requested.connect(lambda: self.action_requested.emit(TurnAction.CONTINUE, turn.turn_id))
-        row.load_requested.connect(self.load_requested)
-        row.link_activated.connect(self.link_activated)
-        row.link_hovered.connect(self._on_link_hovered)
+    def _new_row(self, shown: ShownTurn) -> MessageRow:
+        turn_id = shown.turn.turn_id
+        if isinstance(shown.turn, UserTurn):
+            row: MessageRow = UserRow(self._theme, shown, self._column)
+        else:
+            reply = row = ReplyRow(self._theme, shown, self._lexer, self._column)
+            reply.set_can_load(self._can_load)
+            reply.load_requested.connect(self.load_requested)
+            reply.link_activated.connect(self.link_activated)
+            reply.link_hovered.connect(self._on_link_hovered)
+        row.resized.connect(lambda: self._on_row_resized(shown))
+        row.unfolded.connect(lambda: self._on_row_unfolded(shown))
+        row.action_requested.connect(lambda action: self.action_requested.emit(action, turn_id))
+        row.edit_submitted.connect(lambda text: self.edit_submitted.emit(turn_id, text))
+        row.text_made.connect(lambda part, text: self._on_text_made(shown, part, text))
+        row.menu_opened.connect(self._on_menu_opened)
+        if isinstance(row, UserRow):
+            self._on_text_made(shown, None, row.text_widget)
         return row
 
-    def _mark_last(self) -> None:
-        last = self._rows[-1] if self._rows else None
-        for row in (self._last_row, last):
-            if isinstance(row, ReplyRow):
-                row.set_is_last(row is last)
-        self._last_row = last
+    def _on_text_made(self, shown: ShownTurn, part: Part | None, text: TextWidget) -> None:
+        self._selection.watch(shown, part, text)
+        if self._marks.text:
+            self._marks.mark(shown, part, text)
 
-    def _on_row_resized(self, row: MessageRow) -> None:
-        if row in self._rows:
-            self._relayout(self._rows.index(row))
-            if self._is_following:
-                self._to_end()
+    def _on_menu_opened(self, menu: QMenu) -> None:
+        """Add what the selection offers."""
+        focus = QApplication.focusWidget()
+        first = menu.actions()[0] if menu.actions() else None
+        copy = menu.addAction(self.tr("Copy selection"), self._copy_selection)
+        has_own = isinstance(focus, TextWidget) and focus.textCursor().hasSelection()
+        copy.setEnabled(self._selection.is_active or has_own)
+        select = menu.addAction(self.tr("Select all"), self._selection.select_all)
+        if first is not None:
+            menu.insertAction(first, copy)
+            menu.insertAction(first, select)
+            menu.insertSeparator(first)
 
-    def _on_row_unfolded(self, row: MessageRow) -> None:
+    def _copy_selection(self) -> None:
+        focus = QApplication.focusWidget()
+        if not self._selection.copy() and isinstance(focus, TextWidget):
+            focus.copy()
+
+    def _on_row_resized(self, shown: ShownTurn) -> None:
+        if self._is_syncing:
+            return
+        anchor = None if self._is_following else self._anchor()
+        self._is_syncing = True
+        self._column.refit(shown)
+        self._is_syncing = False
+        self._hold(anchor)
+        self._sync(anchor)
+        self._ring.follow()
+
+    def _on_row_unfolded(self, shown: ShownTurn) -> None:
         """Leave the place where the user pressed under the pointer, also at the end of the conversation."""
         self._is_following = False
-        self._on_row_resized(row)
+        self._is_syncing = True
+        value = self.verticalScrollBar().value()
+        self._column.refit(shown)
+        self.verticalScrollBar().setValue(value)
+        self._is_syncing = False
         self._on_user_scrolled()
+        self._sync(Anchor(shown, None, value - shown.top))
 
-    def _relayout_in_place(self) -> None:
-        bar = self.verticalScrollBar()
-        anchor = next((i for i, top in enumerate(self._tops) if top + self._rows[i].height() > bar.value()), None)
-        offset = bar.value() - self._tops[anchor] if anchor is not None else 0
-        self._relayout(0)
-        if self._is_following:
-            self._to_end()
-        elif anchor is not None:
-            bar.setValue(self._tops[anchor] + offset)
-
-    def _relayout(self, first: int) -> None:
-        px = self._theme.px
-        available = self.viewport().width()
-        width = min(px(MAX_COLUMN), available - 2 * self._margin())
-        left = (available - width) // 2
-        top = self._tops[first - 1] + self._rows[first - 1].height() + px(_GAP) if first else px(20)
-        for index in range(first, len(self._rows)):
-            height = self._rows[index].fit(width)
-            self._tops[index] = top
-            self._rows[index].setGeometry(left, top, width, height)
-            top += height + px(_GAP)
-        self._column.resize(available, max(top, 1) if self._rows else 1)
-        self.empty_state.setVisible(not self._rows)
+    def _after_turns(self) -> None:
+        self.empty_state.setVisible(not self._column.turns)
         self._place_overlays()
 
-    def _margin(self) -> int:
-        return self._theme.px(24 if self.viewport().width() > self._theme.px(560) else 14)
+    def _after_growth(self) -> None:
+        if self._is_following:
+            self._to_end()
+        self._sync()
+
+    def _after_sync(self) -> None:
+        super()._after_sync()
+        self._ring.follow()
 
     def _place_overlays(self) -> None:
-        px = self._theme.px
-        area = self.viewport().geometry()
-        self.empty_state.setGeometry(area)
-        width = min(px(MAX_COLUMN), area.width() - 2 * self._margin())
-        size = self._latest.sizeHint()
-        right = area.left() + (area.width() + width) // 2
-        self._latest.setGeometry(
-            right - size.width(), area.bottom() - size.height() - px(8), size.width(), size.height()
-        )
-        hint = self._target.sizeHint()
-        self._target.setGeometry(
-            area.left() + px(4), area.bottom() - hint.height() - px(4), min(hint.width(), area.width()), hint.height()
-        )
+        super()._place_overlays()
+        self.empty_state.setGeometry(self.viewport().geometry())
+        self._place_target()
 
-    def _is_at_end(self) -> bool:
-        bar = self.verticalScrollBar()
-        return bar.sliderPosition() >= bar.maximum() - _STICK_DISTANCE
+    def _place_target(self) -> None:
+        px, area, hint = self._theme.px, self.viewport().geometry(), self._target.sizeHint()
+        left, top = area.left() + px(4), area.bottom() - hint.height() - px(4)
+        self._target.setGeometry(left, top, min(hint.width(), area.width()), hint.height())
 
-    def _to_end(self) -> None:
-        bar = self.verticalScrollBar()
-        bar.setValue(bar.maximum())
-        self._update_latest()
+    def _reveal(self, turn_id: str) -> MessageRow | None:
+        """Return the row of a turn, brought into view if it is not there."""
+        shown = self._column.shown(turn_id)
+        if shown is None:
+            return None
+        row = self._column.realise_turn(shown)
+        self._show_row(row)
+        return row
 
-    def _on_user_scrolled(self) -> None:
-        self._is_following = self._is_at_end()
-        self._update_latest()
+    def _show_row(self, row: MessageRow) -> None:
+        """Scroll as little as it takes to see a row, or its beginning where it is higher than the view."""
+        value, page, edge = self.verticalScrollBar().value(), self.viewport().height(), self._theme.px(12)
+        top, bottom = row.y() - edge, row.y() + row.height() + edge
+        if top < value or bottom - top > page:
+            self._scroll_by(top - value)
+        elif bottom > value + page:
+            self._scroll_by(bottom - value - page)
 
-    def _on_range_changed(self) -> None:
-        bar = self.verticalScrollBar()
-        bar.setEnabled(bar.maximum() > 0)  # the stylesheet hides the handle of a disabled bar
-        if self._is_following:
-            bar.setValue(bar.maximum())
-        self._update_latest()
+    def _move_focus(self, step: int) -> None:
+        turns = self._column.turns
+        if not turns:
+            return
+        focus = QApplication.focusWidget()
+        rows = self._column.realised() if focus is not None else ()
+        now = next((s for s, row in rows if focus is row or row.isAncestorOf(focus)), None)
+        if now is None:
+            value, page = self.verticalScrollBar().value(), self.viewport().height()
+            target = self._column.turn_at(value + page - 1 if step < 0 else value)
+        else:
+            target = turns[max(0, min(len(turns) - 1, now.index + step))]
+        if target is not None and (row := self._reveal(target.turn.turn_id)):
+            row.setFocus(Qt.FocusReason.ShortcutFocusReason)
 
-    def _update_latest(self) -> None:
-        bar = self.verticalScrollBar()
-        self._latest.setVisible(not self._is_following and bar.value() < bar.maximum() - _STICK_DISTANCE)
+    def _on_focus_changed(self, focus: object) -> None:
+        self._ring.show_around(focus if isinstance(focus, MessageRow) and self._column.isAncestorOf(focus) else None)
+
+    def _mark_all(self) -> None:
+        for shown, row in self._column.realised():
+            for part, text in row.texts():
+                self._marks.mark(shown, part, text)
+
+    def _show_place(self, shown: ShownTurn, text: str, number: int) -> None:
+        if self._marks.text != text:
+            self._marks.set_text(text)
+        row = self._column.realise_turn(shown)
+        begin = place_of(shown.turn.text, text, number)
+        part = None
+        if begin is not None and isinstance(row, ReplyRow):
+            part = self._column.part_with(shown, begin)
+        elif begin is not None and isinstance(row, UserRow) and begin + len(text) > len(shown_text(shown)):
+            row.unfold()
+        if part is not None:
+            self._go_to(Anchor(shown, part, -self.viewport().height() // 3))
+            number -= count_in(shown.turn.text[: part.begin], text)
+        self._marks.set_strong(shown, part, number)
+        self._mark_all()
+        widget = dict(row.texts()).get(part)
+        cursors = list(find_all(widget.document(), text)) if widget is not None else []
+        if widget is not None and number < len(cursors):
+            y = widget.mapTo(self._column, widget.rect().topLeft()).y() + cursor_y(widget, cursors[number])
+            self._scroll_into_view(y)
+
+    def _scroll_into_view(self, y: int) -> None:
+        value, page, edge = self.verticalScrollBar().value(), self.viewport().height(), self._theme.px(60)
+        if not value + edge <= y <= value + page - edge:
+            self._scroll_by(y - page // 3 - value)
 
     def _on_link_hovered(self, target: str) -> None:
         self._target.setText(shortened(target, 160))
         self._target.setVisible(bool(target))
-        self._place_overlays()
+        self._place_target()
 
     def _on_theme_changed(self) -> None:
-        for row in self._rows:
-            row.restyle()
+        anchor = None if self._is_following else self._anchor()
+        self._column.restyle()
         self.verticalScrollBar().setSingleStep(self._theme.px(40))
-        self._relayout_in_place()
+        self._relayout(anchor)
+        self._mark_all()

@@ -1,100 +1,348 @@
-"""The rows of a conversation: what the user said, exactly as typed, and what the model answered with its numbers."""
+"""The rows of a conversation: what all have in common, and what the user said, exactly as typed."""
 
-from collections.abc import Callable
+import datetime
+import functools
+from collections.abc import Iterator
 
-from PySide6.QtCore import QEvent, Qt, QTimer, Signal
-from PySide6.QtGui import QContextMenuEvent, QEnterEvent, QGuiApplication
-from PySide6.QtWidgets import QFrame, QLabel, QMenu, QPushButton, QWidget
+from PySide6.QtCore import QDateTime, QEvent, QLocale, QPoint, Qt, Signal
+from PySide6.QtGui import QContextMenuEvent, QEnterEvent, QFocusEvent, QGuiApplication, QKeyEvent
+from PySide6.QtWidgets import QApplication, QFrame, QLabel, QMenu, QPlainTextEdit, QPushButton, QTextEdit, QWidget
 
-from app.desktop.rendering.blocks import BlockParser
-from app.desktop.rendering.highlighting import CodeLexer
-from app.desktop.rendering.plain import isolated, shortened
+from app.desktop.rendering.plain import shortened
 from app.desktop.rendering.plain_text import PlainText
-from app.desktop.session.turns import ReplyState, ReplyTurn, UserTurn
-from app.desktop.theme.glyphs import GlyphButton
+from app.desktop.session.turns import Turn, TurnAction, UserTurn
 from app.desktop.theme.theme import Theme
-from app.desktop.widgets.elided_label import ElidedLabel
-from app.desktop.widgets.error_block import ErrorBlock
 from app.desktop.widgets.figures import count_text
-from app.desktop.widgets.reply_body import ReplyBody
-from app.desktop.widgets.reply_outcome import (
-    dropped_details,
-    dropped_text,
-    outcome_details,
-    outcome_mark,
-    outcome_numbers,
-    progress_text,
-)
-from app.desktop.widgets.thinking_fold import ThinkingFold
+from app.desktop.widgets.message_actions import MessageActions, Offer, offers
+from app.desktop.widgets.message_editor import MessageEditor
+from app.desktop.widgets.reply_contents import Part
+from app.desktop.widgets.shown_turn import ShownTurn
 
 _PREVIEW_LINES = 16
 _PREVIEW_CHARS = 2_000
 _MAX_SHOWN_CHARS = 50_000  # more would take long to lay out; copying gives everything
-_COPIED_MS = 1500
+_MAX_SPOKEN_CHARS = 4_000
+
+TextWidget = QTextEdit | QPlainTextEdit
 
 
 class MessageRow(QWidget):
-    """A row that says how high it is for a width.
+    """A row that says how high it is for a width; only what is near the view of it are widgets.
 
     Signals:
         resized: its height for the present width changed.
         unfolded: the same, because the user opened or closed a part of it.
+        action_requested: TurnAction.
+        edit_submitted: the new text.
+        text_made: Part or None, the widget that holds its text: it came into being or was filled anew.
+        menu_opened: QMenu that is about to be shown for the row.
     """
 
     resized = Signal()
     unfolded = Signal()
+    action_requested = Signal(object)
+    edit_submitted = Signal(str)
+    text_made = Signal(object, object)
+    menu_opened = Signal(object)
+
+    def __init__(self, theme: Theme, shown: ShownTurn, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self._theme = theme
+        self._shown = shown
+        self._is_last = False
+        self._width = 0
+        self._is_hovered = False
+        self._actions: MessageActions | None = None
+        self.editor: MessageEditor | None = None
+        self.setFocusPolicy(Qt.FocusPolicy.ClickFocus)
+
+    @property
+    def turn(self) -> Turn:
+        """What it shows."""
+        return self._shown.turn
+
+    @property
+    def actions_bar(self) -> MessageActions:
+        """The buttons of the row, made when they are first needed."""
+        if self._actions is None:
+            self._actions = MessageActions(self._theme, self.turn, self)
+            self._actions.requested.connect(self._on_action)
+            self._actions.copy_requested.connect(self.copy)
+            self._actions.menu_requested.connect(self.open_menu)
+            self._actions.show()
+            self._refresh_actions()
+        return self._actions
+
+    @property
+    def is_held(self) -> bool:
+        """Whether it must stay a widget: it is edited, has the focus, or its menu is open."""
+        focus = QApplication.focusWidget()
+        has_focus = focus is not None and (focus is self or self.isAncestorOf(focus))
+        return self.editor is not None or has_focus or bool(self.findChildren(QMenu))
 
     def fit(self, width: int) -> int:
         """Lay out for `width` and return the height."""
+        self._width = width
+        return self._place()
+
+    def realise(self, top: int, bottom: int, deadline: float = float("inf")) -> bool:
+        """Make widgets of what lies between `top` and `bottom`; return whether any height changed."""
+        return False
+
+    def is_realised(self, top: int, bottom: int) -> bool:
+        """Tell whether all between `top` and `bottom` are widgets."""
+        return True
+
+    def drop_outside(self, top: int, bottom: int) -> None:
+        """Remove widgets that are not between `top` and `bottom`."""
+
+    def texts(self) -> Iterator[tuple[Part | None, TextWidget]]:
+        """Give the widgets that hold the text of the message, top to bottom."""
+        raise NotImplementedError
+
+    def refresh(self) -> None:
+        """Show the turn's present state."""
         raise NotImplementedError
 
     def restyle(self) -> None:
         """Take the theme's present look."""
         raise NotImplementedError
 
+    def copy(self) -> None:
+        """Put the message on the clipboard, as it was written."""
+        QGuiApplication.clipboard().setText(self.turn.text)
+
+    def set_is_last(self, is_last: bool) -> None:
+        """Tell whether nothing follows; the last message shows its buttons always."""
+        if is_last != self._is_last:
+            self._is_last = is_last
+            self.refresh()
+
+    def begin_edit(self) -> None:
+        """Let the user change the text where it stands."""
+        if self.editor is None:
+            is_reply = not isinstance(self.turn, UserTurn)
+            self.editor = MessageEditor(self._theme, self.turn.text, is_reply=is_reply, parent=self)
+            self.editor.submitted.connect(self._on_submitted)
+            self.editor.cancelled.connect(self.end_edit)
+            self.editor.height_changed.connect(self._on_height_changed)
+            self.editor.show()
+            self.refresh()
+            self._on_height_changed()
+        self.editor.text_edit.setFocus()
+
+    def end_edit(self) -> None:
+        """Show the message again."""
+        if self.editor is not None:
+            editor, self.editor = self.editor, None
+            self.setFocus()
+            editor.hide()
+            editor.deleteLater()
+            self.refresh()
+            self._on_height_changed()
+
+    def open_menu(self, place: QPoint | None = None) -> None:
+        """Offer all that can be done with the message."""
+        menu = QMenu(self)
+        menu.aboutToHide.connect(menu.deleteLater)
+        for offer in offers(self.turn, is_last=self._is_last):
+            menu.addAction(offer.label, functools.partial(self._perform, offer))
+        self.menu_opened.emit(menu)
+        if place is None:
+            anchor = self._actions if self._actions is not None and not self._actions.isHidden() else self
+            place = anchor.mapToGlobal(anchor.rect().bottomRight())
+            place.setX(place.x() - menu.sizeHint().width())
+        menu.popup(place)
+        menu.setActiveAction(menu.actions()[0])
+
+    def contextMenuEvent(self, event: QContextMenuEvent) -> None:
+        """See QWidget."""
+        by_key = event.reason() == QContextMenuEvent.Reason.Keyboard
+        self.open_menu(None if by_key else event.globalPos())
+
+    def enterEvent(self, event: QEnterEvent) -> None:
+        """See QWidget."""
+        super().enterEvent(event)
+        self._set_hovered(True)
+
+    def leaveEvent(self, event: QEvent) -> None:
+        """See QWidget."""
+        super().leaveEvent(event)
+        self._set_hovered(False)
+
+    def focusInEvent(self, event: QFocusEvent) -> None:
+        """See QWidget."""
+        super().focusInEvent(event)
+        # Read by screen readers when the message is reached; not kept up to date while it streams.
+        self.setAccessibleDescription(shortened(self.turn.text, _MAX_SPOKEN_CHARS))
+        self._refresh_actions()
+
+    def focusOutEvent(self, event: QFocusEvent) -> None:
+        """See QWidget."""
+        super().focusOutEvent(event)
+        self._refresh_actions()
+
+    def keyPressEvent(self, event: QKeyEvent) -> None:
+        """See QWidget; Enter offers what can be done, Alt with an arrow goes to another version."""
+        has_alt = event.modifiers() == Qt.KeyboardModifier.AltModifier
+        if event.key() in (Qt.Key.Key_Return, Qt.Key.Key_Enter) and self.hasFocus():
+            self.open_menu()
+        elif has_alt and event.key() == Qt.Key.Key_Left and self.turn.variant > 0:
+            self._on_action(TurnAction.PREVIOUS_VARIANT)
+        elif has_alt and event.key() == Qt.Key.Key_Right and self.turn.variant + 1 < self.turn.num_variants:
+            self._on_action(TurnAction.NEXT_VARIANT)
+        else:
+            super().keyPressEvent(event)
+
+    def _set_hovered(self, is_hovered: bool) -> None:
+        self._is_hovered = is_hovered
+        self._refresh_actions()
+
+    def _refresh_actions(self) -> None:
+        is_active = self._is_hovered or self.hasFocus() or (self._is_last and not isinstance(self.turn, UserTurn))
+        if self._actions is None and not is_active and self.turn.num_variants < 2:
+            return
+        self.actions_bar.refresh(is_active=is_active, is_last=self._is_last)
+        self.actions_bar.setVisible(self.editor is None)
+        if self._width:
+            self._place()
+
+    def _perform(self, offer: Offer) -> None:
+        if offer.action is not None:
+            self._on_action(offer.action)
+        elif offer.name == "copy":
+            self.copy()
+        else:
+            self._copy_thinking()
+
+    def _on_action(self, action: TurnAction) -> None:
+        if action is TurnAction.EDIT:
+            self.begin_edit()
+        else:
+            self.action_requested.emit(action)
+
+    def _on_submitted(self, text: str) -> None:
+        self.end_edit()
+        self.edit_submitted.emit(text)
+
+    def _on_height_changed(self) -> None:
+        if self._width:
+            self._place()
+            self.resized.emit()
+
+    def _copy_thinking(self) -> None:
+        raise NotImplementedError
+
+    def _place(self) -> int:
+        raise NotImplementedError
+
+
+def time_text(turn: Turn) -> str:
+    """Return when a turn was made, in the user's own writing; empty where it is not known."""
+    if turn.created_at is None:
+        return ""
+    moment = QDateTime.fromSecsSinceEpoch(int(turn.created_at))
+    is_today = datetime.date.fromtimestamp(turn.created_at) == datetime.date.today()
+    short = QLocale.FormatType.ShortFormat
+    return QLocale().toString(moment.time(), short) if is_today else QLocale().toString(moment, short)
+
+
+def is_long(text: str) -> bool:
+    """Tell whether a message of the user is folded."""
+    return text.count("\n") > _PREVIEW_LINES or len(text) > _PREVIEW_CHARS
+
+
+def shown_text(shown: ShownTurn) -> str:
+    """Return what is seen of a message of the user."""
+    text = shown.turn.text
+    if shown.is_unfolded:
+        return text[:_MAX_SHOWN_CHARS]
+    if not is_long(text):
+        return text
+    return "\n".join(text[:_PREVIEW_CHARS].split("\n")[:_PREVIEW_LINES]) + " …"
+
 
 class UserRow(MessageRow):
     """The user's message on a tinted block; a very long one is folded."""
 
-    def __init__(self, theme: Theme, turn: UserTurn, parent: QWidget | None = None) -> None:
-        super().__init__(parent)
-        self._theme = theme
-        self._turn = turn
-        self._is_unfolded = False
-        self._is_long = turn.text.count("\n") > _PREVIEW_LINES or len(turn.text) > _PREVIEW_CHARS
+    def __init__(self, theme: Theme, shown: ShownTurn, parent: QWidget | None = None) -> None:
+        super().__init__(theme, shown, parent)
         self._block = QFrame(self)
         self._block.setObjectName("userBlock")
-        self._speaker = QLabel("You", self._block)
+        self._speaker = QLabel(self.tr("You"), self._block)
         self._speaker.setProperty("role", "speaker")
+        self.setAccessibleName(self.tr("You"))
         self._text = PlainText(theme, self._block)
-        self._text.setAccessibleName("You")
-        self._unfold = QPushButton("Show all", self._block)
+        self._text.setAccessibleName(self.tr("You"))
+        self._unfold = QPushButton(self._block)
         self._unfold.setProperty("kind", "small")
-        self._unfold.clicked.connect(self._on_unfold)
-        self._unfold.setVisible(self._is_long)
-        self._copy = GlyphButton(theme, "copy", "Copy message", self._block, size=26)
-        self._copy.setFocusPolicy(Qt.FocusPolicy.ClickFocus)
-        self._copy.clicked.connect(self.copy)
-        self._copy.hide()
+        self._unfold.clicked.connect(self.unfold)
+        self._unfold.setVisible(is_long(self.turn.text))
         self._show_text()
+        self.refresh()
 
     @property
     def text_widget(self) -> PlainText:
         """The widget that holds the text."""
         return self._text
 
-    def copy(self) -> None:
-        """Put the message on the clipboard, as it was typed."""
-        QGuiApplication.clipboard().setText(self._turn.text)
+    @property
+    def unfold_button(self) -> QPushButton:
+        """Shows all of a long message."""
+        return self._unfold
 
-    def fit(self, width: int) -> int:
+    def texts(self) -> Iterator[tuple[Part | None, TextWidget]]:
         """See MessageRow."""
-        px = self._theme.px
+        yield None, self._text
+
+    def refresh(self) -> None:
+        """See MessageRow."""
+        self._speaker.setToolTip(time_text(self.turn))
+        is_edited = self.editor is not None
+        self._block.setVisible(not is_edited)
+        self._refresh_actions()
+
+    def restyle(self) -> None:
+        """See MessageRow."""
+        self._text.restyle()
+        if self.editor is not None:
+            self.editor.restyle()
+
+    def unfold(self) -> None:
+        """Show all of a long message, within what can be laid out at once."""
+        if not self._shown.is_unfolded:
+            self._shown.is_unfolded = True
+            self._show_text()
+            self.unfolded.emit()
+
+    def _show_text(self) -> None:
+        text = self.turn.text
+        if self._shown.is_unfolded:
+            self._unfold.setVisible(len(text) > _MAX_SHOWN_CHARS)
+            self._unfold.setEnabled(False)
+            self._unfold.setText(self.tr("The rest is not shown; copying gives the whole message"))
+        elif is_long(text):
+            words = self.tr("Show all {lines} lines, {characters} characters")
+            lines, characters = count_text(text.count("\n") + 1), count_text(len(text))
+            self._unfold.setText(words.format(lines=lines, characters=characters))
+        self._text.set_text(shown_text(self._shown))
+        self.text_made.emit(None, self._text)
+
+    def _place(self) -> int:
+        px, width = self._theme.px, self._width
+        if self.editor is not None:
+            height = self.editor.fit(width)
+            self.editor.setGeometry(0, 0, width, height)
+            return height
         pad, top = px(14), px(10)
-        speaker = self._speaker.sizeHint().height()
-        self._speaker.setGeometry(pad, top, width - 2 * pad - px(30), speaker)
-        self._copy.move(width - px(8) - self._copy.width(), px(6))
-        y = top + speaker + px(4)
+        line = self._speaker.sizeHint().height()
+        actions = 0
+        if self._actions is not None:
+            actions = self._actions.width()
+            self._actions.move(width - px(8) - actions, top + (line - self._actions.height()) // 2)
+            self._actions.raise_()
+        self._speaker.setGeometry(pad, top, min(self._speaker.sizeHint().width(), width - 2 * pad - actions), line)
+        y = top + line + px(4)
         height = self._text.fit(width - 2 * pad)
         self._text.setGeometry(pad, y, width - 2 * pad, height)
         y += height
@@ -106,279 +354,5 @@ class UserRow(MessageRow):
         self._block.setGeometry(0, 0, width, y)
         return y
 
-    def restyle(self) -> None:
-        """See MessageRow."""
-        self._text.restyle()
-
-    def enterEvent(self, event: QEnterEvent) -> None:
-        """See QWidget."""
-        super().enterEvent(event)
-        self._copy.show()
-
-    def leaveEvent(self, event: QEvent) -> None:
-        """See QWidget."""
-        super().leaveEvent(event)
-        self._copy.hide()
-
-    def _show_text(self) -> None:
-        text = self._turn.text
-        if self._is_unfolded:
-            self._unfold.setVisible(len(text) > _MAX_SHOWN_CHARS)
-            self._unfold.setEnabled(False)
-            self._unfold.setText("The rest is not shown; copying gives the whole message")
-            text = text[:_MAX_SHOWN_CHARS]
-        elif self._is_long:
-            num_lines = text.count("\n") + 1
-            self._unfold.setText(f"Show all {count_text(num_lines)} lines, {count_text(len(text))} characters")
-            text = "\n".join(text[:_PREVIEW_CHARS].split("\n")[:_PREVIEW_LINES]) + " …"
-        self._text.set_text(text)
-
-    def _on_unfold(self) -> None:
-        self._is_unfolded = True
-        self._show_text()
-        self.unfolded.emit()
-
-
-class ReplyRow(MessageRow):
-    """A reply: name, what was left out, thinking, body, an error in place, and a line of numbers of fixed height.
-
-    Signals:
-        retry_requested, continue_requested, load_requested: the buttons of the row.
-        link_activated, link_hovered: see SafeBrowser.
-    """
-
-    retry_requested = Signal()
-    continue_requested = Signal()
-    load_requested = Signal()
-    link_activated = Signal(str)
-    link_hovered = Signal(str)
-
-    def __init__(
-        self,
-        theme: Theme,
-        turn: ReplyTurn,
-        parser: Callable[[], BlockParser],
-        lexer: CodeLexer,
-        parent: QWidget | None = None,
-    ) -> None:
-        super().__init__(parent)
-        self._theme = theme
-        self._turn = turn
-        self._is_last = True
-        self._can_load = False
-        self._width = 0
-        self._was_open = True
-        self._name = QLabel(self)
-        self._name.setTextFormat(Qt.TextFormat.PlainText)
-        self._name.setProperty("role", "model")
-        self._dropped = QLabel(self)
-        self._dropped.setTextFormat(Qt.TextFormat.PlainText)
-        self._dropped.setWordWrap(True)
-        self._dropped.setProperty("role", "meta")
-        self.fold = ThinkingFold(theme, turn, self)
-        self.fold.height_changed.connect(self._on_height_changed)
-        self.fold.toggled.connect(self._on_fold_toggled)
-        self.body = ReplyBody(theme, parser, lexer, self)
-        self.body.height_changed.connect(self._on_height_changed)
-        self.body.link_activated.connect(self.link_activated)
-        self.body.link_hovered.connect(self.link_hovered)
-        self.error = ErrorBlock(theme, self)
-        self.error.hide()
-        self.error.retry_requested.connect(self._on_error_retry)
-        self.error.load_requested.connect(self.load_requested)
-        self._meta = ElidedLabel(self)
-        self._meta.setProperty("role", "meta")
-        self._copy = GlyphButton(theme, "copy", "Copy reply", self, size=26)
-        self._copy.clicked.connect(self.copy)
-        self._retry = GlyphButton(theme, "retry", "Ask again", self, size=26)
-        self._retry.clicked.connect(self.retry_requested)
-        self._continue = QPushButton("Continue", self)
-        self._continue.setProperty("kind", "action")
-        self._continue.setToolTip("Let the model go on with this reply")
-        self._continue.clicked.connect(self.continue_requested)
-        for button in (self._copy, self._retry):
-            button.setFocusPolicy(Qt.FocusPolicy.ClickFocus)
-        self._copied_timer = QTimer(self)
-        self._copied_timer.setSingleShot(True)
-        self._copied_timer.setInterval(_COPIED_MS)
-        self._copied_timer.timeout.connect(lambda: self._copy.set_glyph("copy"))
-        if turn.text:
-            self.body.set_text(turn.text)
-        self.refresh()
-
-    @property
-    def meta_text(self) -> str:
-        """The line below the reply."""
-        return self._meta.whole
-
-    @property
-    def dropped_text(self) -> str:
-        """The line that says what the model did not see, empty where it saw everything."""
-        return "" if self._dropped.isHidden() else self._dropped.text()
-
-    @property
-    def continue_button(self) -> QPushButton:
-        """Lets the model go on; visible where it can."""
-        return self._continue
-
-    def append(self, text: str) -> None:
-        """Show a piece of the answer, which the turn has already."""
-        if not self.body.is_growing:
-            self.body.resume(self._turn.text.removesuffix(text))
-        self.fold.refresh()
-        self.body.append(text)
-
-    def append_thinking(self, text: str) -> None:
-        """Show a piece of the thinking, which the turn has already."""
-        was_hidden = self.fold.isHidden()
-        self.fold.append(text)
-        if was_hidden:
-            self._on_height_changed()
-
-    def take_back(self) -> None:
-        """Show the answer so far as thinking, which it turned out to be."""
-        self.body.clear()
-        self.fold.reread()
-        self._on_height_changed()
-
-    def restart(self) -> None:
-        """Remove the earlier text: the new one begins."""
-        self.fold.set_open(False)
-        self.fold.refresh()
-        self.body.clear()
-        self._on_height_changed()
-
-    def set_is_last(self, is_last: bool) -> None:
-        """Only the last reply can be asked for again."""
-        self._is_last = is_last
-        self.refresh()
-
-    def set_can_load(self, can_load: bool) -> None:
-        """Offer to load the model instead of asking again: there is none at present."""
-        if can_load != self._can_load:
-            self._can_load = can_load
-            self.refresh()
-
-    def refresh(self) -> None:
-        """Show the turn's present state."""
-        turn = self._turn
-        name = isolated(shortened(turn.model_name, 120))
-        self._name.setText(name)
-        self.body.set_name(name)
-        if not turn.is_open:
-            self.body.finish()
-        before = self._parts()
-        self._refresh_fold()
-        self._dropped.setVisible(turn.dropped is not None)
-        if turn.dropped is not None:
-            self._dropped.setText(dropped_text(turn.dropped))
-            self._dropped.setToolTip(dropped_details(turn.dropped))
-        is_failed = turn.state is ReplyState.FAILED and turn.error is not None
-        if turn.error is not None and is_failed:
-            self.error.show_error(turn.error, can_load=self._can_load, can_retry=self._is_last)
-        self.error.setVisible(is_failed)
-        text = progress_text(turn) if turn.is_open else self._outcome_text()
-        self._meta.set_whole(text)
-        # The whole line too: in a narrow window its end is cut.
-        self._meta.setToolTip("" if turn.is_open else "\n".join((text, outcome_details(turn))).strip())
-        self._copy.setVisible(not turn.is_open and bool(turn.text))
-        is_begun = is_failed and turn.is_continuation  # then the error offers to go on
-        self._retry.setVisible(not turn.is_open and (not is_failed or is_begun) and self._is_last)
-        self._continue.setVisible(turn.can_go_on and self._is_last)
-        if is_failed or before != self._parts():
-            self._on_height_changed()
-        elif self._width:
-            self._place()
-
-    def copy(self) -> None:
-        """Put the reply on the clipboard, as Markdown."""
-        QGuiApplication.clipboard().setText(self._turn.text)
-        self._copy.set_glyph("check")
-        self._copied_timer.start()
-
-    def fit(self, width: int) -> int:
-        """See MessageRow."""
-        self._width = width
-        self.body.fit(width)
-        return self._place()
-
-    def restyle(self) -> None:
-        """See MessageRow."""
-        self.fold.restyle()
-        self.body.restyle()
-
-    def contextMenuEvent(self, event: QContextMenuEvent) -> None:
-        """See QWidget; offers what the buttons offer."""
-        menu = QMenu(self)
-        menu.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
-        menu.addAction("Copy reply", self.copy)
-        if self._turn.thinking:
-            thinking = self._turn.thinking
-            menu.addAction("Copy thinking", lambda: QGuiApplication.clipboard().setText(thinking))
-        if self._continue.isVisible():
-            menu.addAction("Continue", self.continue_requested.emit)
-        if self._retry.isVisible():
-            menu.addAction("Ask again", self.retry_requested.emit)
-        menu.popup(event.globalPos())
-
-    def _parts(self) -> tuple[bool, str, bool]:
-        """Return what the height depends on beside the texts."""
-        return self.error.isHidden(), self.dropped_text, self.fold.isHidden()
-
-    def _refresh_fold(self) -> None:
-        turn = self._turn
-        self.fold.refresh()
-        if self._was_open and not turn.is_open and turn.thinking and not turn.text.strip():
-            self.fold.set_open(True)  # else the reply would look empty
-        self._was_open = turn.is_open
-
-    def _on_fold_toggled(self) -> None:
-        if self._width:
-            self._place()
-            (self.resized if self._turn.is_open else self.unfolded).emit()
-
-    def _on_error_retry(self) -> None:
-        (self.continue_requested if self._turn.is_continuation else self.retry_requested).emit()
-
-    def _outcome_text(self) -> str:
-        parts = (outcome_mark(self._turn), outcome_numbers(self._turn))
-        return " · ".join(part for part in parts if part)
-
-    def _on_height_changed(self) -> None:
-        if self._width:
-            self._place()
-            self.resized.emit()
-
-    def _place(self) -> int:
-        px, width = self._theme.px, self._width
-        name = self._name.sizeHint().height()
-        self._name.setGeometry(0, 0, width, name)
-        y = name + px(6)
-        if not self._dropped.isHidden():
-            height = self._dropped.heightForWidth(width)
-            self._dropped.setGeometry(0, y, width, height)
-            y += height + px(4)
-        if not self.fold.isHidden():
-            height = self.fold.fit(width)
-            self.fold.move(0, y - px(2))
-            y += height + px(8 if self.fold.is_open else 2)
-        self.body.move(0, y)
-        if self.body.segments:
-            y += self.body.height() + px(6)
-        if not self.error.isHidden():
-            height = self.error.fit(width)
-            self.error.setGeometry(0, y + px(4), width, height)
-            y += height + px(8)
-        # The line keeps its height in every state, so nothing jumps when a reply ends.
-        line = px(26)
-        x = width
-        for button in (self._retry, self._copy):
-            if not button.isHidden():
-                x -= button.width()
-                button.move(x, y + (line - button.height()) // 2)
-        if not self._continue.isHidden():
-            size = self._continue.sizeHint()
-            x -= size.width() + px(4)
-            self._continue.setGeometry(x, y + (line - size.height()) // 2, size.width(), size.height())
-        self._meta.setGeometry(0, y, max(0, x - px(8)), line)
-        return y + line
+    def _copy_thinking(self) -> None:
+        """See MessageRow; the user's thinking is not known."""

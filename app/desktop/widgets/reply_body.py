@@ -1,200 +1,248 @@
-"""ReplyBody: the text, tables and code of one reply, one widget for each segment.
+"""ReplyBody: the text, tables and code of one reply; only the segments near the view are widgets.
 
 While a reply streams only its last segments are touched; what is settled keeps its widgets.
 """
 
-import dataclasses
-from collections.abc import Callable, Sequence
+import time
+from collections.abc import Iterator, Sequence
 
 from PySide6.QtCore import Signal
-from PySide6.QtWidgets import QWidget
+from PySide6.QtWidgets import QApplication, QWidget
 
-from app.desktop.rendering.blocks import Block, BlockKind, BlockParser, normalized
+from app.desktop.rendering.blocks import Block, BlockKind
 from app.desktop.rendering.code_block import CodeBlock
 from app.desktop.rendering.highlighting import CodeLexer
-from app.desktop.rendering.reply_stream import ReplyStream
 from app.desktop.rendering.safe_browser import SafeBrowser, TableBrowser
 from app.desktop.theme.theme import Theme
+from app.desktop.widgets.reply_contents import MAX_SEGMENT_CHARS, Part, ReplyContents, join_blocks
 
-# What streams is laid out and painted as a whole segment, so its length is the cost of one update.
-MAX_SEGMENT_CHARS = 1_600
+__all__ = ("MAX_SEGMENT_CHARS", "ReplyBody", "Segment", "join_blocks")
+
 _GAP = 10
 
 Segment = SafeBrowser | CodeBlock
 
 
-def join_blocks(blocks: Sequence[Block], last: Block | None = None) -> list[Block]:
-    """Return what the segments show: neighbouring text blocks together, each table and each code block alone.
-
-    Args:
-        last: what the segment before shows; it may take in the first of the blocks.
-    """
-    segments = [last] if last is not None else []
-    for block in blocks:
-        before = segments[-1] if segments else None
-        fits = before is not None and before.size + block.size <= MAX_SEGMENT_CHARS
-        if before is not None and fits and before.kind is block.kind is BlockKind.TEXT:
-            segments[-1] = dataclasses.replace(before, size=before.size + block.size, html=before.html + block.html)
-        else:
-            segments.append(block)
-    return segments
-
-
 class ReplyBody(QWidget):
     """Shows Markdown that may still grow; takes no place while it is empty.
 
-    Args:
-        parser: gives the parser when the first text comes; it is not loaded before.
-
     Signals:
         height_changed: the height for the present width is another one.
+        segment_made: a Part, its text widget, which came into being or was filled anew.
         link_activated, link_hovered: see SafeBrowser.
     """
 
     height_changed = Signal()
+    segment_made = Signal(object, object)
     link_activated = Signal(str)
     link_hovered = Signal(str)
 
-    def __init__(
-        self, theme: Theme, parser: Callable[[], BlockParser], lexer: CodeLexer, parent: QWidget | None = None
-    ) -> None:
+    def __init__(self, theme: Theme, contents: ReplyContents, lexer: CodeLexer, parent: QWidget | None = None) -> None:
         super().__init__(parent)
         self._theme = theme
-        self._parser = parser
+        self._contents = contents
         self._lexer = lexer
         self._name = ""
-        self._stream: ReplyStream | None = None
-        self._settled: list[Block] = []
-        self._segments: list[Segment] = []
-        self._heights: list[int] = []
-        self._shown: list[Block] = []
-        self._growing_index: int | None = None
+        self._widgets: dict[Part, Segment] = {}
+        self._filled: dict[Part, Block] = {}
+        self._growing: Part | None = None
         self._width = 0
 
     @property
+    def contents(self) -> ReplyContents:
+        """What there is to show, seen or not."""
+        return self._contents
+
+    @property
     def segments(self) -> Sequence[Segment]:
-        """The widgets, top to bottom."""
-        return self._segments
+        """The widgets there are, top to bottom."""
+        return [self._widgets[part] for part in self._contents.parts if part in self._widgets]
 
     @property
     def shown(self) -> Sequence[Block]:
-        """What the widgets show."""
-        return self._shown
+        """What the parsed segments show."""
+        return [part.block for part in self._contents.parts if part.block is not None]
 
     @property
     def code_blocks(self) -> Sequence[CodeBlock]:
-        """The code blocks, top to bottom."""
-        return [segment for segment in self._segments if isinstance(segment, CodeBlock)]
+        """The code blocks that are widgets, top to bottom."""
+        return [segment for segment in self.segments if isinstance(segment, CodeBlock)]
+
+    def text_of(self, part: Part) -> "QWidget | None":
+        """Return the widget that holds the text of a segment, if there is one at present."""
+        segment = self._widgets.get(part)
+        return segment.text_widget if isinstance(segment, CodeBlock) else segment
+
+    def realised(self) -> Iterator[tuple[Part, Segment]]:
+        """Give the segments that are widgets, top to bottom."""
+        for part in self._contents.parts:
+            if part in self._widgets:
+                yield part, self._widgets[part]
 
     def set_name(self, name: str) -> None:
         """Name the speaker for screen readers."""
         self._name = name
-        for segment in self._segments:
+        for segment in self._widgets.values():
             if isinstance(segment, SafeBrowser):
                 segment.setAccessibleName(name)
 
-    @property
-    def is_growing(self) -> bool:
-        """Whether it waits for more of the reply."""
-        return self._stream is not None
+    def append(self, text: str, *, is_seen: bool) -> None:
+        """Take in a piece of the reply, which the turn has already."""
+        self._contents.append(text, is_seen=is_seen)
+        self._after_change()
 
-    def clear(self) -> None:
-        """Remove everything."""
-        self._stream = None
-        self._settled = []
-        self._show(0, [], is_growing=False)
-
-    def append(self, text: str) -> None:
-        """Take in a piece of the reply."""
-        if self._stream is None:
-            self._stream = ReplyStream(self._parser())
-        growth = self._stream.append(text)
-        self._show_growth(growth.settled, growth.tail, is_growing=True)
-
-    def resume(self, text: str) -> None:
-        """Begin to grow again after `text`, which it shows: its end was settled, and can mean something else now."""
-        self._stream = None
-        self._settled = []
-        if text:
-            self.append(text)
+    def reread(self) -> None:
+        """Take the whole reply anew."""
+        self._contents.read()
+        self._after_change()
 
     def finish(self) -> None:
         """Settle the end of the reply."""
-        stream, self._stream = self._stream, None
-        if stream is None:
-            return
-        growth = stream.finish_tail()
-        if growth is not None:
-            self._show_growth(growth.settled, (), is_growing=False)
-        else:
-            self._settled = join_blocks(stream.finish())
-            self._show(0, self._settled, is_growing=False)
-
-    def set_text(self, text: str) -> None:
-        """Show a whole reply."""
-        self._stream = None
-        self._settled = join_blocks(self._parser().blocks(normalized(text)))
-        self._show(0, self._settled, is_growing=False)
+        growing, self._growing = self._growing, None
+        if growing is not None:
+            self._filled.pop(growing, None)  # so that code is coloured to its end
+        if self._contents.finish() or growing is not None:
+            self._after_change()
 
     def restyle(self) -> None:
         """Take the theme's present look."""
-        for segment in self._segments:
+        for part in self._contents.parts:
+            part.width = 0
+        for segment in self._widgets.values():
             segment.restyle()
-        self._heights = [-1] * len(self._segments)
-        if self._width:
-            self.fit(self._width)
 
     def fit(self, width: int) -> int:
-        """Lay out for `width` and return the height."""
-        if width != self._width:
-            self._width = width
-            self._heights = [-1] * len(self._segments)
-        return self._place(0)
+        """Stack the segments for `width` and return the height; they are measured when they are in view."""
+        self._width = width
+        return self._stack()
 
-    def _show_growth(self, settled: Sequence[Block], tail: Sequence[Block], *, is_growing: bool) -> None:
-        first = max(0, len(self._settled) - 1)
-        self._settled[first:] = join_blocks(settled, self._settled[-1] if self._settled else None)
-        open_end = self._settled[first:]
-        contents = join_blocks(tail, open_end.pop() if open_end else None)
-        self._show(first, [*open_end, *contents], is_growing=is_growing)
+    def realise(self, top: int, bottom: int, deadline: float = float("inf")) -> bool:
+        """Make widgets of the segments between `top` and `bottom`.
 
-    def _show(self, first: int, contents: Sequence[Block], *, is_growing: bool) -> None:
-        begin = None
-        for index, content in enumerate(contents, first):
-            may_grow = is_growing and index == first + len(contents) - 1
-            is_same = index < len(self._shown) and self._shown[index] == content
-            if is_same and (may_grow or index != self._growing_index):
+        Args:
+            deadline: of `time.perf_counter`; after it no further one is begun.
+
+        Returns:
+            Whether the height of any segment changed.
+        """
+        contents, gap = self._contents, self._theme.px(_GAP)
+        has_changed = False
+        index, y = 0, 0
+        while index < len(contents.parts) and y < bottom:
+            part = contents.parts[index]
+            if y + part.height <= top or self._is_ready(part):
+                y += part.height + gap
+                index += 1
                 continue
-            begin = index if begin is None else begin
-            self._growing_index = index if may_grow else None
-            self._show_segment(index, content, is_growing=may_grow)
-        for segment in self._segments[first + len(contents) :]:
-            segment.hide()
-            segment.deleteLater()
-        end = first + len(contents)
-        has_shrunk = end < len(self._segments)
-        del self._segments[end:], self._heights[end:], self._shown[end:]
-        if (begin is not None or has_shrunk) and self._width:
-            self._place(end if begin is None else begin)
+            if time.perf_counter() > deadline:
+                break
+            has_changed = True
+            if part.block is None:
+                self._contents.parse(part)
+                self._mark_growing()
+            else:
+                self._show_part(part)
+        if has_changed:
+            self._stack()
+        return has_changed
+
+    def is_realised(self, top: int, bottom: int) -> bool:
+        """Tell whether all between `top` and `bottom` are widgets."""
+        gap, y = self._theme.px(_GAP), 0
+        for part in self._contents.parts:
+            if y >= bottom:
+                break
+            if y + part.height > top and not self._is_ready(part):
+                return False
+            y += part.height + gap
+        return True
+
+    def drop_outside(self, top: int, bottom: int) -> None:
+        """Remove the widgets that are neither between `top` and `bottom` nor held by focus or a selection."""
+        for part, segment in list(self._widgets.items()):
+            y = segment.y()
+            if (y + segment.height() < top or y > bottom) and not _is_held(segment):
+                self._drop(part)
+
+    def top_of(self, part: Part) -> int:
+        """Return where a segment begins."""
+        gap, y = self._theme.px(_GAP), 0
+        for other in self._contents.parts:
+            if other is part:
+                return y
+            y += other.height + gap
+        return max(0, y - gap)
+
+    def part_at(self, y: int, *, is_seen: bool = False) -> Part | None:
+        """Return the segment that stands at or below `y`.
+
+        Args:
+            is_seen: pass over those that are not measured.
+        """
+        gap, bottom = self._theme.px(_GAP), 0
+        for part in self._contents.parts:
+            bottom += part.height + gap
+            if bottom > y and (not is_seen or part in self._widgets):
+                return part
+        return None
+
+    def remeasure(self, segment: Segment) -> None:
+        """Measure a segment again: its height changed by itself."""
+        for part, other in self._widgets.items():
+            if other is segment:
+                part.width = 0
+                self._measure(part, segment)
+                self._stack()
+                self.height_changed.emit()
+                return
+
+    def _is_ready(self, part: Part) -> bool:
+        return part.width == self._width and part in self._widgets and self._filled.get(part) is part.block
+
+    def _after_change(self) -> None:
+        """Bring widgets in line with the segments; new ones are made when they are in view."""
+        kept = set(self._contents.parts)
+        for part in [part for part in self._widgets if part not in kept]:
+            self._drop(part)
+        self._mark_growing()
+        for part in list(self._widgets):
+            if self._filled.get(part) is not part.block and part.block is not None:
+                self._show_part(part)
+        if self._width:
+            self._stack()
             self.height_changed.emit()
 
-    def _show_segment(self, index: int, content: Block, *, is_growing: bool) -> None:
-        if index < len(self._segments) and self._shown[index].kind is not content.kind:
-            old = self._segments[index]
-            old.hide()
-            old.deleteLater()
-            self._segments[index] = self._new_segment(content.kind)
-        elif index == len(self._segments):
-            self._segments.append(self._new_segment(content.kind))
-            self._heights.append(-1)
-            self._shown.append(content)
-        segment = self._segments[index]
-        self._shown[index] = content
-        self._heights[index] = -1
-        if isinstance(segment, CodeBlock):
-            segment.set_code(content.code, content.language, is_growing=is_growing)
-        else:
-            segment.set_html(content.html)
+    def _mark_growing(self) -> None:
+        """Tell code that grows from code that is complete, which is coloured to its end."""
+        parts = self._contents.parts
+        growing = parts[-1] if parts and self._contents.is_streaming else None
+        if growing is not self._growing and self._growing is not None:
+            self._filled.pop(self._growing, None)
+        self._growing = growing
+
+    def _show_part(self, part: Part) -> None:
+        block = part.block
+        assert block is not None
+        segment = self._widgets.get(part)
+        if segment is not None and _kind_of(segment) is not block.kind:
+            self._drop(part)
+            segment = None
+        if segment is None:
+            segment = self._widgets[part] = self._new_segment(block.kind)
+        if self._filled.get(part) is not block:
+            self._filled[part] = block
+            if isinstance(segment, CodeBlock):
+                segment.set_code(block.code, block.language, is_growing=part is self._growing)
+            else:
+                segment.set_html(block.html)
+            part.width = 0
+        if part.width != self._width and self._width:
+            self._measure(part, segment)
+        text = self.text_of(part)
+        self.segment_made.emit(part, text)
+
+    def _measure(self, part: Part, segment: Segment) -> None:
+        part.height, part.width = segment.fit(self._width), self._width
 
     def _new_segment(self, kind: BlockKind) -> Segment:
         if kind is BlockKind.CODE:
@@ -208,15 +256,33 @@ class ReplyBody(QWidget):
         browser.show()
         return browser
 
-    def _place(self, first: int) -> int:
-        gap = self._theme.px(_GAP)
-        top = sum(self._heights[:first]) + gap * first
-        for index in range(first, len(self._segments)):
-            segment = self._segments[index]
-            if self._heights[index] < 0:
-                self._heights[index] = segment.fit(self._width)
-            segment.setGeometry(0, top, self._width, self._heights[index])
-            top += self._heights[index] + gap
-        height = max(0, top - gap) if self._segments else 0
+    def _drop(self, part: Part) -> None:
+        segment = self._widgets.pop(part)
+        self._filled.pop(part, None)
+        segment.hide()
+        segment.deleteLater()
+
+    def _stack(self) -> int:
+        gap, y = self._theme.px(_GAP), 0
+        for part in self._contents.parts:
+            segment = self._widgets.get(part)
+            if segment is not None:
+                segment.setGeometry(0, y, part.width or self._width, part.height)
+            y += part.height + gap
+        height = max(0, y - gap)
         self.resize(self._width, height)
         return height
+
+
+def _kind_of(segment: Segment) -> BlockKind:
+    if isinstance(segment, CodeBlock):
+        return BlockKind.CODE
+    return BlockKind.TABLE if isinstance(segment, TableBrowser) else BlockKind.TEXT
+
+
+def _is_held(segment: Segment) -> bool:
+    focus = QApplication.focusWidget()
+    if focus is not None and (focus is segment or segment.isAncestorOf(focus)):
+        return True
+    text = segment.text_widget if isinstance(segment, CodeBlock) else segment
+    return bool(text.property("held"))
