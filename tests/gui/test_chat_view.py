@@ -11,6 +11,7 @@ from PySide6.QtGui import QGuiApplication, QWheelEvent
 from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QApplication
 
+from app.desktop.rendering.blocks import BlockKind
 from app.desktop.rendering.code_block import CodeBlock
 from app.desktop.widgets.message_rows import UserRow
 from app.desktop.widgets.reply_row import ReplyRow
@@ -32,6 +33,15 @@ def wheel(view: Any, steps: int) -> None:
         False,
     )
     QApplication.sendEvent(view.viewport(), event)
+
+
+def joined(blocks: Any) -> list[tuple[BlockKind, str]]:
+    """Return what is shown, whatever the borders between segments of text."""
+    groups = itertools.groupby(blocks, key=lambda block: block.kind)
+    return [
+        (kind, "".join(block.html for block in group)) if kind is BlockKind.TEXT else (kind, str(list(group)))
+        for kind, group in groups
+    ]
 
 
 def bar_of(desk: Any) -> Any:
@@ -63,6 +73,7 @@ def test_wheel_upwards_stops_following_at_once(desk: Any) -> None:
 @pytest.mark.parametrize("kind", [0, 1, 2], ids=["text", "code", "table"])
 def test_wheel_over_a_reply_moves_the_conversation(desk: Any, kind: int) -> None:
     desk.reply("go", "text\n\n```\ncode\n```\n\n| a |\n|---|\n| 1 |\n\n" + LONG)
+    desk.view.go_to_start()
     browser = desk.view.rows[-1].body.segments[kind]
     area = getattr(browser, "text_widget", browser).viewport()
     desk.view.verticalScrollBar().setValue(10)
@@ -101,14 +112,14 @@ def test_page_keys_of_the_composer_scroll(desk: Any) -> None:
 def test_what_is_at_the_top_stays_there_when_the_width_changes(desk: Any, qtbot: Any) -> None:
     for number in range(6):
         desk.reply(f"question {number}", "word " * 600)
-    row = desk.view.rows[5]
-    bar_of(desk).setValue(row.y() + 20)
-    desk.view._on_user_scrolled()
-    before = bar_of(desk).value() - row.y()
+    turns = desk.parts.conversation.turns
+    desk.view.show_turn(turns[5].turn_id)
+    body = desk.view.row(turns[5].turn_id).body
+    before = body.mapTo(desk.view, QPoint(0, 0)).y()
     desk.window.resize(620, 700)
     qtbot.waitUntil(lambda: desk.view.width() < 700)
     QApplication.processEvents()
-    assert bar_of(desk).value() - row.y() == before
+    assert body.mapTo(desk.view, QPoint(0, 0)).y() == before
 
 
 def test_rows_never_overlap_and_keep_to_the_column(desk: Any) -> None:
@@ -154,9 +165,8 @@ def test_very_long_message_is_folded_and_can_be_unfolded(desk: Any) -> None:
 
 def test_long_message_is_unfolded_where_it_stands(desk: Any) -> None:
     desk.reply("\n".join(f"line {n}" for n in range(2_000)), LONG)
-    row = next(row for row in desk.view.rows if isinstance(row, UserRow))
     desk.view.go_to_start()
-    desk.view.follow()
+    row = next(row for row in desk.view.rows if isinstance(row, UserRow))
     place = row.mapTo(desk.view, QPoint(0, 0))
     row._unfold.click()
     assert row.mapTo(desk.view, QPoint(0, 0)) == place
@@ -177,9 +187,9 @@ def test_copy_gives_the_exact_code(desk: Any) -> None:
 def test_copy_gives_the_exact_reply(desk: Any) -> None:
     text = "**bold** \\(x\\)\n\n```\ncode\n```\n"
     desk.reply("go", text)
-    desk.parts.presenter.copy_last_reply()
+    desk.parts.actions.copy_last_reply()
     assert QGuiApplication.clipboard().text() == text
-    desk.parts.presenter.copy_last_code()
+    desk.parts.actions.copy_last_code()
     assert QGuiApplication.clipboard().text() == "code"
     row = desk.view.rows[-1]
     row._copied_timer.stop()
@@ -197,10 +207,11 @@ def test_streamed_widgets_equal_those_of_the_whole_text(desk: Any) -> None:
         desk.delta(request_id, text[start : start + 7])
     desk.finish(request_id, text)
     body = desk.view.rows[-1].body
-    streamed, kinds = list(body.shown), [type(segment) for segment in body.segments]
-    body.set_text(text)
-    assert list(body.shown) == streamed
-    assert [type(segment) for segment in body.segments] == kinds
+    streamed = joined(body.shown)
+    body.reread()
+    body.realise(0, 1_000_000)
+    assert joined(body.shown) == streamed
+    assert [block.kind for block in body.shown][:4] == [BlockKind.TEXT, BlockKind.CODE, BlockKind.TABLE, BlockKind.TEXT]
 
 
 def test_code_widget_stays_when_its_fence_closes(desk: Any) -> None:
@@ -243,6 +254,17 @@ def test_one_update_stays_cheap_at_eight_thousand_tokens(desk: Any) -> None:
         frames.append(time.thread_time() - begin)
     assert statistics.median(updates) < 0.005
     assert statistics.median(frames) < 0.015
+
+
+def test_only_the_last_reply_shows_its_buttons_unasked(desk: Any) -> None:
+    for number in range(3):
+        desk.reply(f"question {number}", "answer")
+    replies = [row for row in desk.view.rows if isinstance(row, ReplyRow)]
+    assert [row.retry_button.isVisible() for row in replies] == [False, False, True]
+    desk.parts.conversation.start_new()
+    desk.parts.conversation.bring_back()
+    replies = [row for row in desk.view.rows if isinstance(row, ReplyRow)]
+    assert [row.retry_button.isVisible() for row in replies] == [False, False, True]
 
 
 def test_conversation_can_be_restyled_and_zoomed(desk: Any, theme: Any) -> None:

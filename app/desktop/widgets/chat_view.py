@@ -364,8 +364,8 @@ class ChatView(ConversationScroll):
         if not turns:
             return
         focus = QApplication.focusWidget()
-        rows = self._column.realised() if focus is not None else ()
-        now = next((s for s, row in rows if focus is row or row.isAncestorOf(focus)), None)
+        rows = list(self._column.realised())
+        now = next((s for s, row in rows if focus and (focus is row or row.isAncestorOf(focus))), None)
         if now is None:
             value, page = self.verticalScrollBar().value(), self.viewport().height()
             target = self._column.turn_at(value + page - 1 if step < 0 else value)

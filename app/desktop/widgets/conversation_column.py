@@ -131,7 +131,7 @@ class ConversationColumn(QWidget):
         """Take another width; what is not in view keeps its height until it is."""
         self._left, self._text_width = left, text_width
         self._measures.update(text_width)
-        for shown, row in self._rows.items():
+        for shown, row in self.realised():
             shown.height = row.fit(text_width)
 
     def realise_turn(self, shown: ShownTurn) -> MessageRow:
@@ -291,7 +291,7 @@ class ConversationColumn(QWidget):
     def restyle(self) -> None:
         """Take the theme's present look."""
         self._measures.update(self._text_width)
-        for row in self._rows.values():
+        for _, row in self.realised():
             row.restyle()
 
     def turn_at(self, y: int) -> ShownTurn | None:
@@ -330,7 +330,7 @@ class ConversationColumn(QWidget):
 
     def _mark_last(self) -> None:
         last = self.turns[-1] if self.turns else None
-        for shown, row in self._rows.items():
+        for shown, row in self.realised():
             row.set_is_last(shown is last)
 
     def _drop(self, shown: ShownTurn) -> None:

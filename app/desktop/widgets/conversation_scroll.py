@@ -51,7 +51,7 @@ class ConversationScroll(QScrollArea):
         self.setFocusPolicy(Qt.FocusPolicy.StrongFocus)
         self._column = ConversationColumn(theme, parser, make_row)
         self.setWidget(self._column)
-        self._latest = QPushButton(self)
+        self._latest = QPushButton(self.tr("↓ Latest"), self)
         self._latest.setProperty("kind", "pill")
         self._latest.setAccessibleName(self.tr("Latest"))
         self._latest.setToolTip(self.tr("Go to the newest text"))

@@ -34,10 +34,8 @@ def offers(turn: Turn, *, is_last: bool) -> Iterator[Offer]:
     """Give what can be done with a turn at present, the usual first."""
     is_reply = isinstance(turn, ReplyTurn)
     if turn.text:
-        yield Offer(
-            translate("MessageActions", "Copy reply") if is_reply else translate("MessageActions", "Copy message"),
-            name="copy",
-        )
+        words = translate("MessageActions", "Copy reply"), translate("MessageActions", "Copy message")
+        yield Offer(words[0] if is_reply else words[1], name="copy")
     if isinstance(turn, ReplyTurn):
         if turn.thinking:
             yield Offer(translate("MessageActions", "Copy thinking"), name="copy_thinking")
