@@ -274,7 +274,7 @@ class UserRow(MessageRow):
         self.setAccessibleName(self.tr("You"))
         self._text = PlainText(theme, self._block)
         self._text.setAccessibleName(self.tr("You"))
-        self._unfold = QPushButton(self._block)
+        self._unfold = QPushButton(self.tr("Show all"), self._block)
         self._unfold.setProperty("kind", "small")
         self._unfold.clicked.connect(self.unfold)
         self._unfold.setVisible(is_long(self.turn.text))

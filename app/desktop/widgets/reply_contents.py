@@ -111,10 +111,14 @@ class ReplyContents:
         index = self.parts.index(part)
         if self._is_open_end(index):
             self._begin_stream(index)
-        elif part.end - part.begin > 2 * CUT_CHARS and len(cut := list(self._cuts(part))) > 1:
+            return
+        before = len(self.parts)
+        if part.end - part.begin > 2 * CUT_CHARS and len(cut := list(self._cuts(part))) > 1:
             self.parts[index : index + 1] = cut
         else:
             self._parse_whole(index)
+        self._stream_first += len(self.parts) - before
+        self._num_settled += len(self.parts) - before
 
     def append(self, text: str, *, is_seen: bool) -> None:
         """Take in a piece of the turn's text, which the turn has already.
