@@ -240,7 +240,7 @@ class ReplyContents:
         self._last_settled = before
         self._replace(first, [*settled[:-1], *_joined(tail, before)])
 
-    def _replace(self, first: int, placed: Iterable[_Placed]) -> None:
+    def _replace(self, first: int, placed: Iterable[_Placed], *, is_end: bool = True) -> None:
         count = first
         for count, (begin, end, block) in enumerate(placed, first + 1):
             if count > len(self.parts):
@@ -251,13 +251,18 @@ class ReplyContents:
             part.begin, part.end = begin, end
             if part.block != block:
                 part.block, part.width = block, 0
-        del self.parts[count:]
+        if is_end:
+            del self.parts[count:]
 
     def _grow_unseen(self) -> None:
         """Let the end grow as text; it is parsed when it comes into view."""
         if self._stream is not None:
             self._stream = None
-            begin = self._last_settled[1] if self._last_settled is not None else self._stream_begin
+            begin = self._stream_begin
+            if self._last_settled is not None:
+                begin = self._last_settled[1]
+                # It may show the open end too, which is cut off now.
+                self._replace(self._num_settled - 1, [self._last_settled], is_end=False)
             self._unite(self._num_settled, begin)
         elif not self.parts:
             self.parts = [Part(0, 0, is_cut=True)]
