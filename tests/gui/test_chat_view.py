@@ -187,9 +187,9 @@ def test_copy_gives_the_exact_code(desk: Any) -> None:
 def test_copy_gives_the_exact_reply(desk: Any) -> None:
     text = "**bold** \\(x\\)\n\n```\ncode\n```\n"
     desk.reply("go", text)
-    desk.parts.actions.copy_last_reply()
+    desk.parts.presenter.copy_last_reply()
     assert QGuiApplication.clipboard().text() == text
-    desk.parts.actions.copy_last_code()
+    desk.parts.presenter.copy_last_code()
     assert QGuiApplication.clipboard().text() == "code"
     row = desk.view.rows[-1]
     row._copied_timer.stop()

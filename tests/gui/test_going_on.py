@@ -142,7 +142,10 @@ def test_continued_reply_grows_beside_the_shorter_one(desk: Desk) -> None:
     assert row_of(desk) is row
     assert desk.parts.conversation.last_reply.text == "One **two three** four.\n\n- five"  # type: ignore[union-attr]
     streamed = list(row.body.shown)
-    row.body.set_text("One **two three** four.\n\n- five")
+    chat_id = desk.parts.conversation.chat.id
+    desk.parts.actions.new_chat()
+    desk.parts.chats.open(chat_id)
+    row = row_of(desk)
     assert streamed == list(row.body.shown)
     assert row.meta_text.startswith("7 tokens")
     assert not row.continue_button.isVisible()

@@ -86,7 +86,7 @@ def test_sections_fold_by_key_and_tell_of_it(bench: Bench, qtbot: QtBot) -> None
 @pytest.mark.parametrize("zoom", [0.8, 1.0, 1.25, 1.5, 1.75, 2.0])
 @pytest.mark.parametrize("width", [WIDTH, 400], ids=["designed", "narrow-window"])
 def test_nothing_is_wider_than_the_inspector(bench: Bench, theme: Theme, zoom: float, width: int) -> None:
-    theme._set_zoom(zoom)
+    theme.set_zoom(zoom)
     bench.inspector.set_collapsed([])
     bench.sampling.more_button.setChecked(True)
     bench.load_panel.more_button.setChecked(True)
