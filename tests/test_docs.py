@@ -22,6 +22,7 @@ DOCUMENTS = [
     "docs/extending.md",
     "docs/parameters.md",
     "docs/store.md",
+    "docs/window.md",
 ]
 FENCE = re.compile(r"^```.*?^```", re.MULTILINE | re.DOTALL)
 TOP_NAMES = ("app", "engine", "models", "tests", "docs", "packaging", "benchmarks", ".ci")
