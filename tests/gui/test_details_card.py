@@ -74,7 +74,7 @@ def test_card_shows_what_is_known(theme: Theme, qtbot: QtBot) -> None:
         "Stop strings": "a, b",
         "All others": "as by default",
         "Seed": "0",
-        "Chat format": "file",
+        "Chat format": "as in the file",
         "Model file": "abababababababab",
         "Template": "cdcdcdcdcdcdcdcd",
         "Token ids": "3 kept",

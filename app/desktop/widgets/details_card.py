@@ -109,10 +109,10 @@ class DetailsCard(QDialog):
         value = QLabel(fact.value)
         value.setWordWrap(True)
         value.setAlignment(Qt.AlignmentFlag.AlignLeft | Qt.AlignmentFlag.AlignTop)
-        value.setTextInteractionFlags(Qt.TextInteractionFlag.TextSelectableByMouse)
         value.setAccessibleName(f"{fact.label}: {fact.value}")
         for widget in (label, value):
             widget.setTextFormat(Qt.TextFormat.PlainText)
+            widget.setTextInteractionFlags(Qt.TextInteractionFlag.TextSelectableByMouse)
             widget.setToolTip(tool_tip_text(fact.help))
         if fact.name == "seed":
             grid.addWidget(label, row, 0)

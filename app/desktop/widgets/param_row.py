@@ -4,7 +4,17 @@ import math
 
 from PySide6.QtCore import QT_TRANSLATE_NOOP, QCoreApplication, QRectF, QSize, Qt, Signal
 from PySide6.QtGui import QPainter, QPaintEvent, QWheelEvent
-from PySide6.QtWidgets import QComboBox, QHBoxLayout, QLabel, QLineEdit, QPushButton, QSlider, QVBoxLayout, QWidget
+from PySide6.QtWidgets import (
+    QComboBox,
+    QHBoxLayout,
+    QLabel,
+    QLineEdit,
+    QPushButton,
+    QSlider,
+    QStyledItemDelegate,
+    QVBoxLayout,
+    QWidget,
+)
 
 from app.desktop.theme.glyphs import paint_glyph
 from app.desktop.theme.theme import Theme
@@ -58,6 +68,7 @@ class StillComboBox(QComboBox):
         self._theme = theme
         self.setSizeAdjustPolicy(QComboBox.SizeAdjustPolicy.AdjustToMinimumContentsLengthWithIcon)
         self.setMinimumContentsLength(4)
+        self.setItemDelegate(QStyledItemDelegate(self))  # the usual one knows no look for closed values
 
     def wheelEvent(self, event: QWheelEvent) -> None:
         """See QWidget."""

@@ -237,7 +237,7 @@ def _origin(turn: ReplyTurn) -> tuple[Fact, ...]:
     return _known(
         Fact(
             _tr("Chat format"),
-            isolated(shortened(chat_format, _MAX_TEXT)) if isinstance(chat_format, str) else "",
+            _chat_format_text(chat_format) if isinstance(chat_format, str) else "",
             _tr("What made a prompt of the chat."),
         ),
         Fact(_tr("Model file"), isolated(turn.model_fingerprint[:16]), _tr("Fingerprint of the model file.")),
@@ -248,6 +248,11 @@ def _origin(turn: ReplyTurn) -> tuple[Fact, ...]:
             _tr("The tokens themselves are kept with a reply, so that going on from it is exact."),
         ),
     )
+
+
+def _chat_format_text(name: str) -> str:
+    words = {"file": _tr("as in the file"), "completion": _tr("none: plain text goes on")}
+    return words.get(name) or isolated(shortened(name, _MAX_TEXT))
 
 
 def _known(*facts: Fact) -> tuple[Fact, ...]:

@@ -20,7 +20,7 @@ class StripChart(QWidget):
         self._theme = theme
         self._values: deque[float] = deque(maxlen=NUM_POINTS)
         self.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Fixed)
-        self.setAccessibleName("Tokens a second over time")
+        self.setAccessibleName(self.tr("Tokens a second over time"))
         theme.changed.connect(self._on_theme_changed)
 
     @property
@@ -31,7 +31,8 @@ class StripChart(QWidget):
     def add(self, value: float) -> None:
         """Add the newest value."""
         self._values.append(value)
-        self.update()
+        if self.isVisible():
+            self.update()
 
     def clear(self) -> None:
         """Start over."""

@@ -4,6 +4,7 @@ import json
 import tomllib
 from typing import Any
 
+import msgspec
 import pytest
 import tomli_w
 from hypothesis import given, settings
@@ -47,6 +48,12 @@ def test_changed_values_give_the_settings_back_through_a_file(wanted: SamplingPa
     assert found.params == wanted
     assert found.faults == ()
     assert {name for name, origin in found.origins.items() if origin is Origin.CHAT} == set(values)
+
+
+@given(all_params)
+@settings(max_examples=30, deadline=None)
+def test_settings_written_whole_are_read_as_well(wanted: SamplingParams) -> None:
+    assert resolve({}, {}, msgspec.to_builtins(wanted)).params == wanted
 
 
 @given(layers, layers, layers)
