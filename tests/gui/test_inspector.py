@@ -1,8 +1,11 @@
 """The inspector folds, never scrolls sideways, and shows stored numbers as it shows live ones."""
 
+import itertools
+
 import pytest
 from PySide6.QtCore import Qt
 from PySide6.QtTest import QTest
+from PySide6.QtWidgets import QWidget
 from pytestqt.qtbot import QtBot
 
 from app.desktop.session.turns import ReplyTurn
@@ -102,6 +105,41 @@ def test_nothing_is_wider_than_the_inspector(bench: Bench, theme: Theme, zoom: f
     assert body is not None
     assert body.width() == bench.inspector.area.viewport().width()
     assert body.minimumSizeHint().width() <= body.width()
+
+
+def tab_stops(body: QWidget, first: QWidget) -> list[QWidget]:
+    """Return what the Tab key reaches inside `body`, in order."""
+    chain, widget = [first], first.nextInFocusChain()
+    while widget is not None and widget is not first:
+        chain.append(widget)
+        widget = widget.nextInFocusChain()
+    return [
+        widget
+        for widget in chain
+        if body.isAncestorOf(widget)
+        and widget.focusPolicy() & Qt.FocusPolicy.TabFocus
+        and widget.isVisible()
+        and widget.isEnabled()
+    ]
+
+
+def test_tab_goes_from_top_to_bottom_whatever_was_built_when(bench: Bench, qtbot: QtBot) -> None:
+    bench.sampling.more_button.setChecked(True)
+    bench.inspector.set_collapsed([])
+    bench.load_panel.more_button.setChecked(True)
+    bench.sampling.set_layers({}, {}, {"top_k": 1, "seed": 5, "typical_p": 0.5, "stop": ["a"], "samplers": ["top_k"]})
+    bench.sampling.show_used_seed(7)
+    bench.load_panel.set_params(ModelParams(n_ctx=512), describe())
+    body = bench.inspector.area.widget()
+    assert body is not None
+    stops = tab_stops(body, bench.inspector.section("live").head)
+    assert len(stops) > 70
+
+    def is_in_order() -> bool:
+        centres = [widget.mapTo(body, widget.rect().center()).y() for widget in stops]
+        return all(below > above - 4 for above, below in itertools.pairwise(centres))
+
+    qtbot.waitUntil(is_in_order, timeout=2000)
 
 
 def test_system_prompt_is_told_when_the_keys_rest(bench: Bench, qtbot: QtBot) -> None:

@@ -3,7 +3,7 @@
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from PySide6.QtCore import QPoint, QPointF, Qt
+from PySide6.QtCore import QModelIndex, QPoint, QPointF, Qt
 from PySide6.QtGui import QWheelEvent
 from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QApplication, QLabel, QPlainTextEdit
@@ -250,6 +250,25 @@ def test_steps_are_left_out_and_moved_by_keys(panel: SamplingPanel, qtbot: QtBot
     QTest.keyClick(steps, Qt.Key.Key_Down, Qt.KeyboardModifier.AltModifier)
     assert panel.params.samplers[:2] == (SAMPLER_NAMES[1], SAMPLER_NAMES[0])
     assert panel.origins["samplers"] is Origin.CHAT
+
+
+def test_a_step_that_was_dragged_belongs_to_the_chat(panel: SamplingPanel) -> None:
+    model = panel.order.list.model()
+    assert model.moveRow(QModelIndex(), 0, QModelIndex(), 3)
+    assert panel.chat_values["samplers"][:3] == [*SAMPLER_NAMES[1:3], SAMPLER_NAMES[0]]
+
+
+def test_focus_stays_in_the_row_after_a_reset_by_key(panel: SamplingPanel, qtbot: QtBot) -> None:
+    panel.set_layers({}, {}, {"top_k": 3})
+    panel.show()
+    panel.activateWindow()
+    qtbot.waitUntil(panel.isActiveWindow)
+    top_k = row(panel, "top_k")
+    top_k.tag.setFocus()
+    QTest.keyClick(top_k.tag, Qt.Key.Key_Space)
+    assert top_k.field.hasFocus()
+    assert panel.chat_values == {}
+    QApplication.processEvents()  # the panel is laid out without the tag
 
 
 def test_the_last_step_cannot_be_left_out(panel: SamplingPanel) -> None:

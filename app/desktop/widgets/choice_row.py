@@ -67,6 +67,11 @@ class ChoiceRow(QWidget):
         return self._value
 
     @property
+    def inputs(self) -> list[QWidget]:
+        """What the Tab key reaches."""
+        return [self.box]
+
+    @property
     def note(self) -> str:
         """What is said below it."""
         return self._note.text() if self._note is not None else ""

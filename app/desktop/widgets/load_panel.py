@@ -15,7 +15,7 @@ from app.desktop.widgets.choice_row import ChoiceRow
 from app.desktop.widgets.figures import bytes_text, count_text
 from app.desktop.widgets.kv_memory import kv_memory
 from app.desktop.widgets.load_choices import choice_help, choice_title, options_of
-from app.desktop.widgets.param_row import ParamRow, new_note
+from app.desktop.widgets.param_row import ParamRow, new_note, place_in_tab_order
 from engine import Device, EngineError, MemoryKind, ModelDescription, ModelParams, param_infos
 
 _FIRST = ("n_ctx", "type_k", "type_v", "flash_attn", "device", "n_gpu_layers", "n_threads")
@@ -179,6 +179,11 @@ class LoadPanel(QWidget):
             if name == "n_ctx":
                 box.insertWidget(index, self._memory)
                 index += 1
+        inputs = [widget for name in names for widget in self._rows[name].inputs]
+        if names is _FIRST:
+            place_in_tab_order(inputs[0], [*inputs[1:], self.more_button, self.load_button, self.reset_button])
+        else:
+            place_in_tab_order(self.more_button, inputs)
         self._show()
 
     def _new_row(self, name: str) -> Row:

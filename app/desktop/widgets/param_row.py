@@ -1,6 +1,7 @@
 """ParamRow: one declared number with its label, field and slider; OriginTag says where its value comes from."""
 
 import math
+from collections.abc import Iterable
 
 from PySide6.QtCore import QT_TRANSLATE_NOOP, QCoreApplication, QRectF, QSize, Qt, Signal
 from PySide6.QtGui import QPainter, QPaintEvent, QWheelEvent
@@ -40,6 +41,13 @@ _PLACES = {
 def declared_text(text: str) -> str:
     """Return a label or a help of a declared setting in the language of the window."""
     return QCoreApplication.translate("Params", text) if text else ""
+
+
+def place_in_tab_order(before: QWidget, widgets: Iterable[QWidget]) -> None:
+    """Let the Tab key reach widgets that were built later right after `before`, one after the other."""
+    for widget in widgets:
+        QWidget.setTabOrder(before, widget)
+        before = widget
 
 
 def new_note(role: str) -> QLabel:
@@ -93,6 +101,7 @@ class OriginTag(QPushButton):
         self._label = label
         self._origin = Origin.DEFAULT
         self.setProperty("kind", "tag")
+        self.setFocusPolicy(Qt.FocusPolicy.TabFocus)
         theme.changed.connect(self._on_theme_changed)
         self._on_theme_changed()
         self.show_origin(Origin.DEFAULT, Origin.DEFAULT, "")
@@ -108,7 +117,6 @@ class OriginTag(QPushButton):
         is_own = origin is Origin.CHAT
         self.setText(self.tr(str(_TAGS[origin])))
         self.setEnabled(is_own)
-        self.setFocusPolicy(Qt.FocusPolicy.TabFocus if is_own else Qt.FocusPolicy.NoFocus)
         place = self.tr("{label}: {place}").format(label=self._label, place=self.tr(str(_PLACES[origin])))
         if is_own:
             back = self.tr("Press to go back to {value}, {place}.").format(
@@ -235,12 +243,18 @@ class ParamRow(QWidget):
         return self._note.text() if self._note is not None else ""
 
     @property
+    def inputs(self) -> list[QWidget]:
+        """What the Tab key reaches, in order."""
+        return [self.field] if self.slider is None else [self.field, self.slider]
+
+    @property
     def tag(self) -> OriginTag:
         """Says which layer the value comes from."""
         if self._tag is None:
             self._tag = OriginTag(self._theme, self._title)
-            self._tag.clicked.connect(self.reset_requested)
+            self._tag.clicked.connect(self._on_reset)
             self._head.insertWidget(1, self._tag)
+            place_in_tab_order(self.field, [self._tag])
         return self._tag
 
     def show_origin(self, origin: Origin, below: Origin, below_text: str) -> None:
@@ -274,6 +288,11 @@ class ParamRow(QWidget):
         if value == 0 and self._zero_label:
             return self._zero_label
         return str(value) if self._info.is_integer else f"{value:.6g}"
+
+    def _on_reset(self) -> None:
+        if self.tag.hasFocus():  # it is about to go away
+            self.field.setFocus()
+        self.reset_requested.emit()
 
     def _new_slider(self) -> QSlider | None:
         info = self._info

@@ -8,7 +8,7 @@ from PySide6.QtWidgets import QHBoxLayout, QMenu, QPlainTextEdit, QPushButton, Q
 
 from app.desktop.theme.theme import Theme
 from app.desktop.widgets.elided_label import ElidedLabel
-from app.desktop.widgets.param_row import OriginTag, ParamRow, new_note
+from app.desktop.widgets.param_row import OriginTag, ParamRow, new_note, place_in_tab_order
 from app.desktop.widgets.sampler_order import SamplerOrder, sampler_title
 from app.desktop.widgets.stop_strings import stop_lines, stop_strings
 from app.sampling_layers import Origin, Resolved, encoded, keep_for_app, keep_for_model, resolve
@@ -167,6 +167,8 @@ class SamplingPanel(QWidget):
         self._order_tag.clicked.connect(lambda: self._forget("samplers"))
         more.addLayout(head)
         more.addWidget(order)
+        inputs = [widget for row in self._rows.values() if row.is_advanced for widget in row.inputs]
+        place_in_tab_order(self.more_button, [*inputs, self._order_tag, order.list])
         self._show()
         return order
 
