@@ -60,7 +60,7 @@ class SettingInfo:
         type: type of the value; an enum is stored by its value.
         choices: what the values of an enum are called, in the order of its members.
         minimum, maximum, step: of a number.
-        unit: follows a number.
+        unit, unit_of_one: what follows a number, and the number one where that differs.
         section: heading of the settings page it stands under; "" for one that the page does not show, because the
             window sets it where it is used.
         is_nested: whether the values of a table may be tables, lists, numbers and truth values too, not texts alone.
@@ -76,6 +76,7 @@ class SettingInfo:
     maximum: float | None = None
     step: float = 1
     unit: str = ""
+    unit_of_one: str = ""
     section: str = ""
     is_nested: bool = False
     name: str = ""
@@ -164,6 +165,7 @@ class Settings:
             minimum=1,
             maximum=3650,
             unit="days",
+            unit_of_one="day",
             section="Chats",
         ),
     ] = 30

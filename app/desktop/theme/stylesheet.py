@@ -10,6 +10,10 @@ Px = Callable[[float], int]
 def application_stylesheet(c: Colours, px: Px) -> str:
     """Return the Qt stylesheet of the whole application."""
     parts = (_bases, _buttons, _inputs, _frames, _scroll_bars, _menus, _finding, _inspector)
+    """
+
+
+    parts = (_bases, _buttons, _inputs, _frames, _scroll_bars, _menus, _pages)
     return "".join(part(c, px) for part in parts)
 
 
@@ -210,4 +214,33 @@ def _inspector(c: Colours, px: Px) -> str:
     QComboBox QAbstractItemView::item {{ color:{c.text};min-height:{px(24)}px;padding:0 {px(6)}px; }}
     QComboBox QAbstractItemView::item:disabled {{ color:{c.control_border}; }}
     #detailsCard, #detailsBody {{ background:{c.bg}; }}
+    """
+
+
+def _pages(c: Colours, px: Px) -> str:
+    """Return the rules of what stands in the place of the conversation, and of the crash card and the list of keys."""
+    return f"""
+    #settingsPage, #settingsBody, #shortcutList {{ background:{c.bg}; }}
+    #notices, #noticesBody {{ background:transparent; }}
+    #pageHead {{ background:{c.bg};border:0;border-bottom:1px solid {c.border}; }}
+    #settingLabel {{ font-size:{px(13)}px;font-weight:600; }}
+    #keyCap {{ background:{c.surface};color:{c.text};border:1px solid {c.border};border-bottom:2px solid {c.border};
+        border-radius:{px(4)}px;padding:{px(1)}px {px(6)}px;font-size:{px(12)}px; }}
+    QComboBox, QAbstractSpinBox {{ background:{c.raised};color:{c.text};border:1px solid {c.control_border};
+        border-radius:{px(6)}px;padding:{px(4)}px {px(8)}px;font-size:{px(13)}px;min-height:{px(20)}px; }}
+    QComboBox:hover, QAbstractSpinBox:hover {{ border-color:{c.accent}; }}
+    QComboBox:focus, QAbstractSpinBox:focus {{ border:2px solid {c.accent};padding:{px(3)}px {px(7)}px; }}
+    QComboBox::drop-down {{ width:{px(22)}px;border:0; }}
+    QComboBox::down-arrow {{ image:none; }}
+    QComboBox QAbstractItemView {{ background:{c.raised};color:{c.text};border:1px solid {c.border};outline:0;
+        padding:{px(4)}px;selection-background-color:{c.selection};selection-color:{c.text}; }}
+    QComboBox QAbstractItemView::item {{ min-height:{px(26)}px;padding:0 {px(6)}px; }}
+    QAbstractSpinBox QLineEdit, QAbstractSpinBox QLineEdit:focus {{ background:transparent;border:0;
+        padding:0; }}
+    QAbstractSpinBox::up-button {{ subcontrol-origin:border;subcontrol-position:top right;width:0;height:0; }}
+    QAbstractSpinBox::down-button {{ subcontrol-origin:border;subcontrol-position:bottom right;width:0;height:0; }}
+    #crashCard {{ background:{c.surface};border:1px solid {c.border};border-left:3px solid {c.error};
+        border-top-right-radius:{px(8)}px;border-bottom-right-radius:{px(8)}px; }}
+    #crashLog {{ background:{c.code};color:{c.text};border:1px solid {c.border};border-radius:{px(6)}px;
+        padding:{px(6)}px; }}
     """

@@ -1,7 +1,7 @@
 """EmptyState: what a person sees before the first message: where things stand, and the one next step."""
 
 from PySide6.QtCore import QEvent, Qt, Signal
-from PySide6.QtGui import QKeySequence
+from PySide6.QtGui import QKeySequence, QResizeEvent
 from PySide6.QtWidgets import QHBoxLayout, QLabel, QPushButton, QVBoxLayout, QWidget
 
 from app.desktop.rendering.plain import isolated, shortened
@@ -42,7 +42,7 @@ class EmptyState(QWidget):
         row.addWidget(self._starter)
         row.addWidget(self._open)
         row.addStretch()
-        box = QVBoxLayout(self)
+        self._box = box = QVBoxLayout(self)
         box.addStretch(2)
         for widget in (self._headline, self._lead, self._hint, self._welcome, self._buttons):
             box.addWidget(widget)
@@ -61,14 +61,19 @@ class EmptyState(QWidget):
         """Explain the starter model to somebody who has not used it; once over, the first run does not come back."""
         if self._is_first_run is None or not is_first:
             self._is_first_run = is_first
-        self._welcome.setVisible(bool(self._is_first_run))
         self._welcome.setText(self._welcome_text() if self._is_first_run else "")
+        self._fit()
 
     def event(self, event: QEvent) -> bool:
         """See QWidget; the first message hides it, which ends the first run."""
         if event.type() == QEvent.Type.HideToParent and self._is_first_run:
             self.set_first_run(False)
         return super().event(event)
+
+    def resizeEvent(self, event: QResizeEvent) -> None:
+        """See QWidget."""
+        super().resizeEvent(event)
+        self._fit()
 
     def show_model(self, model: ModelSession) -> None:
         """Say where the model is."""
@@ -103,13 +108,24 @@ class EmptyState(QWidget):
             label.setText(text)
         # Keeps its line, so that the headline does not move when the model is loaded.
         self._hint.setText(hint or " ")
+        self._fit()
+
+    def _fit(self) -> None:
+        """Leave out what there is no room for, the least important first."""
+        margins = self._box.contentsMargins()
+        width = self.width() - margins.left() - margins.right()
+        room = self.height() - margins.top() - margins.bottom()
+        if not self._buttons.isHidden():
+            room -= self._buttons.sizeHint().height() + self._box.spacing()
+        for label in (self._headline, self._lead, self._hint, self._welcome):
+            room -= label.heightForWidth(width) + self._box.spacing() if label.text() else 0
+            label.setVisible(room >= 0 and (label is not self._welcome or bool(self._is_first_run)))
 
     def _on_theme_changed(self) -> None:
-        layout = self.layout()
-        if layout is not None:
-            px = self._theme.px
-            layout.setContentsMargins(px(24), px(24), px(24), px(24))
-            layout.setSpacing(px(10))
+        px = self._theme.px
+        self._box.setContentsMargins(px(24), px(10), px(24), px(10))
+        self._box.setSpacing(px(10))
+        self._fit()
 
 
 def _label(role: str) -> QLabel:

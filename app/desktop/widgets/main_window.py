@@ -120,7 +120,8 @@ class MainWindow(QMainWindow):
         self._panels.overlay_closed.connect(self._focus_centre)
         top_bar.inspector_toggled.connect(self.toggle_inspector)
         top_bar.sidebar_toggled.connect(self.toggle_sidebar)
-        for part in (notices, composer, find_bar):
+        notices.height_changed.connect(self._arrange)
+        for part in (composer, find_bar):
             if part is not None:
                 part.installEventFilter(self)
         theme.changed.connect(self._arrange)
@@ -346,8 +347,10 @@ class MainWindow(QMainWindow):
         if self.notices.isHidden():
             return bottom
         px = self._theme.px
-        least = px(_MIN_CHAT) if self._page is None else 0
-        height = min(self.notices.height_for(column), max(0, bottom - top - least))
+        room = max(0, bottom - top)
+        if self._page is None and room > px(3 * _MIN_CHAT):
+            room -= px(_MIN_CHAT)  # something of the conversation is seen, unless there is hardly room at all
+        height = min(self.notices.height_for(column), room)
         self.notices.setGeometry(left, bottom - height, column, height)
         return bottom - height - px(8)
 

@@ -9,6 +9,7 @@ from PySide6.QtWidgets import QBoxLayout, QFrame, QHBoxLayout, QLabel, QPushButt
 from app.desktop.rendering.plain import shortened
 from app.desktop.theme.glyphs import GlyphButton
 from app.desktop.theme.theme import Theme
+from app.desktop.widgets.crash_card import CrashCard
 
 _MAX_CHARS = 500
 # Buttons stand below the text where they would leave it less room than this.
@@ -87,27 +88,35 @@ class _NoticeFrame(QFrame):
         self._texts.setSpacing(px(2))
 
 
-class NoticeArea(QScrollArea):
-    """A stack of notices; takes no place while there are none, and scrolls where there is little."""
+class NoticeArea(QWidget):
+    """A stack of notices; takes no place while there are none, and scrolls where there is little.
+
+    Signals:
+        height_changed: what is shown needs another height.
+    """
+
+    height_changed = Signal()
 
     def __init__(self, theme: Theme, parent: QWidget | None = None) -> None:
         super().__init__(parent)
         self._theme = theme
         self._shown: dict[str, tuple[Notice, _NoticeFrame]] = {}
-        self._cards: list[QWidget] = []
-        self.setObjectName("notices")
-        self.setFrameShape(QFrame.Shape.NoFrame)
-        self.setWidgetResizable(True)
-        self.setFocusPolicy(Qt.FocusPolicy.NoFocus)
-        self.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
-        self.viewport().setAutoFillBackground(False)
-        body = QWidget()
-        body.setObjectName("noticesBody")
-        body.setAutoFillBackground(False)
-        self._box = QVBoxLayout(body)
+        self._cards: list[CrashCard] = []
+        self._body = QWidget()
+        self._body.setObjectName("noticesBody")
+        self._box = QVBoxLayout(self._body)
         self._box.setContentsMargins(0, 0, 0, 0)
-        self.setWidget(body)
-        body.setAutoFillBackground(False)  # setWidget switches it on
+        self._area = area = QScrollArea()
+        area.setObjectName("notices")
+        area.setFrameShape(QFrame.Shape.NoFrame)
+        area.setWidgetResizable(True)
+        area.setFocusPolicy(Qt.FocusPolicy.NoFocus)
+        area.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
+        area.setWidget(self._body)
+        outer = QVBoxLayout(self)
+        outer.setContentsMargins(0, 0, 0, 0)
+        outer.addWidget(area)
+        self._body.installEventFilter(self)
         self.hide()
         theme.changed.connect(self._on_theme_changed)
         self._on_theme_changed()
@@ -117,8 +126,8 @@ class NoticeArea(QScrollArea):
         """What is shown, oldest first."""
         return [notice for notice, _ in self._shown.values()]
 
-    def add_card(self, card: QWidget) -> None:
-        """Give a widget its place above the notices, where it is seen while it is not hidden."""
+    def add_card(self, card: CrashCard) -> None:
+        """Give a card its place above the notices, where it is seen while it is not hidden."""
         card.installEventFilter(self)
         self._cards.append(card)
         self._box.insertWidget(len(self._cards) - 1, card)
@@ -150,20 +159,23 @@ class NoticeArea(QScrollArea):
 
     def height_for(self, width: int) -> int:
         """Return the height at which nothing has to scroll."""
-        for _, frame in self._shown.values():
-            frame.fit(width)
+        for part in (*self._cards, *(frame for _, frame in self._shown.values())):
+            part.fit(width - self._area.verticalScrollBar().sizeHint().width())
         return max(self._box.heightForWidth(width), self._box.minimumSize().height())
 
     def eventFilter(self, watched: QObject, event: QEvent) -> bool:
-        """Come and go with the cards."""
-        if event.type() in (QEvent.Type.ShowToParent, QEvent.Type.HideToParent):
+        """Come and go with the cards, and follow what they show."""
+        if watched is self._body:
+            if event.type() == QEvent.Type.LayoutRequest:
+                self.height_changed.emit()
+        elif event.type() in (QEvent.Type.ShowToParent, QEvent.Type.HideToParent):
             self._update()
         return super().eventFilter(watched, event)
 
     def _update(self) -> None:
         is_needed = bool(self._shown) or any(not card.isHidden() for card in self._cards)
         self.setVisible(is_needed)
-        self.updateGeometry()
+        self.height_changed.emit()
 
     def _on_theme_changed(self) -> None:
         self._box.setSpacing(self._theme.px(6))

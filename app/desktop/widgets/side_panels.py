@@ -139,18 +139,18 @@ class SidePanels(QObject):
                 panel.setGeometry(x, top if is_over else 0, panel_width, height - top if is_over else height)
             panel.setVisible(place is not Placement.HIDDEN)
             edge = self._edges[name]
-            edge.setVisible(place is Placement.BESIDE)
-            if place is Placement.BESIDE:
-                taken[name] = panel_width
-                edge.place(panel_width - 1 if name is SideName.SIDEBAR else x, 0, height)
-                edge.raise_()
-            elif is_over:
+            edge.setVisible(place is not Placement.HIDDEN)
+            edge.place(panel_width - 1 if name is SideName.SIDEBAR else x, panel.y(), panel.height())
+            if is_over:
                 self._overlay = name
+            elif place is Placement.BESIDE:
+                taken[name] = panel_width
+                edge.raise_()
         self._veil.setVisible(self._overlay is not None)
         if self._overlay is not None:
             self._veil.setGeometry(0, top, width, height - top)
-            self._veil.raise_()
-            self._panels[self._overlay].raise_()
+            for part in (self._veil, self._panels[self._overlay], self._edges[self._overlay]):
+                part.raise_()
         left = taken[SideName.SIDEBAR]
         return QRect(left, 0, width - left - taken[SideName.INSPECTOR], height)
 

@@ -97,7 +97,9 @@ class Sides:
             other.is_wanted = None
 
     def room_for(self, name: SideName, available: float) -> int:
-        """Return how wide a side beside the conversation may become in a window of this width."""
-        other = self.other(name)
-        taken = self._sides[other].width if self.place(available)[other] is Placement.BESIDE else 0
+        """Return how wide a side may become in a window of this width."""
+        other, places = self.other(name), self.place(available)
+        if places[name] is Placement.OVER:
+            return self._sides[name].widest
+        taken = self._sides[other].width if places[other] is Placement.BESIDE else 0
         return max(self._sides[name].narrowest, int(available) - taken - MIN_CENTRE)

@@ -1,0 +1,263 @@
+"""The controls of settings: one for each type of value, built from what the setting declares of itself."""
+
+import enum
+import math
+from typing import Any
+
+from PySide6.QtCore import QCoreApplication, QRectF, QSize, Qt, Signal
+from PySide6.QtGui import QPainter, QPaintEvent, QPen, QWheelEvent
+from PySide6.QtWidgets import QAbstractSpinBox, QCheckBox, QComboBox, QDoubleSpinBox, QLineEdit, QSpinBox, QWidget
+
+from app.desktop.theme.glyphs import paint_glyph
+from app.desktop.theme.theme import Theme
+from app.settings import SettingInfo
+
+_WIDTH = 210
+_LARGEST = 2**31 - 1
+
+
+def translated(text: str) -> str:
+    """Return what a setting is called, or says of itself, in the user's language."""
+    return QCoreApplication.translate("Settings", text) if text else ""
+
+
+class ChoiceControl(QComboBox):
+    """One of the members of an enum.
+
+    Signals:
+        chosen: the member.
+    """
+
+    chosen = Signal(object)
+
+    def __init__(self, theme: Theme, info: SettingInfo) -> None:
+        super().__init__()
+        self._theme = theme
+        self._members = list(info.type)
+        labels = info.choices or tuple(str(member.value) for member in self._members)
+        self.addItems([translated(label) for label in labels])
+        self.setFocusPolicy(Qt.FocusPolicy.StrongFocus)
+        self.setSizeAdjustPolicy(QComboBox.SizeAdjustPolicy.AdjustToMinimumContentsLengthWithIcon)
+        self.setMinimumContentsLength(8)
+        self.activated.connect(lambda index: self.chosen.emit(self._members[index]))
+
+    def set_value(self, value: enum.Enum) -> None:
+        """Show a member."""
+        self.setCurrentIndex(self._members.index(value))
+
+    def text_of(self, value: enum.Enum) -> str:
+        """Return what a member is called."""
+        return self.itemText(self._members.index(value))
+
+    def wheelEvent(self, event: QWheelEvent) -> None:
+        """Let the page scroll."""
+        event.ignore()
+
+    def paintEvent(self, event: QPaintEvent) -> None:
+        """See QWidget."""
+        super().paintEvent(event)
+        side = self._theme.px(12)
+        box = QRectF(self.width() - side - self._theme.px(8), (self.height() - side) / 2, side, side)
+        painter = QPainter(self)
+        paint_glyph(painter, "chevron_down", box, self._theme.colour("muted"))
+        painter.end()
+
+
+class SwitchControl(QCheckBox):
+    """Yes or no.
+
+    Signals:
+        chosen: the value.
+    """
+
+    chosen = Signal(object)
+
+    def __init__(self, theme: Theme, info: SettingInfo) -> None:
+        super().__init__()
+        self._theme = theme
+        self.clicked.connect(lambda is_on: self.chosen.emit(is_on))
+
+    def set_value(self, value: bool) -> None:
+        """Show a value."""
+        self.setChecked(value)
+
+    def text_of(self, value: bool) -> str:
+        """Return what a value is called."""
+        return self.tr("on") if value else self.tr("off")
+
+    def sizeHint(self) -> QSize:
+        """See QWidget."""
+        return QSize(self._theme.px(28), self._theme.px(28))
+
+    def hitButton(self, position: Any) -> bool:
+        """See QAbstractButton."""
+        return self.rect().contains(position)
+
+    def paintEvent(self, event: QPaintEvent) -> None:
+        """Draw the box of the theme, at its zoom."""
+        px, colour = self._theme.px, self._theme.colour
+        side = px(18)
+        box = QRectF((self.width() - side) / 2, (self.height() - side) / 2, side, side)
+        painter = QPainter(self)
+        painter.setRenderHint(QPainter.RenderHint.Antialiasing)
+        is_marked = self.hasFocus() or self.underMouse()
+        painter.setPen(QPen(colour("accent" if is_marked or self.isChecked() else "control_border"), px(1)))
+        painter.setBrush(colour("accent" if self.isChecked() else "raised"))
+        painter.drawRoundedRect(box, px(4), px(4))
+        if self.isChecked():
+            paint_glyph(painter, "check", box.adjusted(px(2), px(2), -px(2), -px(2)), colour("on_accent"))
+        if self.hasFocus():
+            painter.setBrush(Qt.BrushStyle.NoBrush)
+            painter.setPen(QPen(colour("accent"), px(2)))
+            ring = px(3)
+            painter.drawRoundedRect(box.adjusted(-ring, -ring, ring, ring), px(6), px(6))
+        painter.end()
+
+
+class WholeControl(QSpinBox):
+    """A whole number.
+
+    Signals:
+        chosen: the value.
+    """
+
+    chosen = Signal(object)
+
+    def __init__(self, theme: Theme, info: SettingInfo) -> None:
+        super().__init__()
+        self._info = info
+        _prepare(self)
+        low, high = _limits(info)
+        self.setRange(math.ceil(low), math.floor(high))
+        self.setSingleStep(max(1, round(info.step)))
+        self.valueChanged.connect(self._on_changed)
+
+    def set_value(self, value: int) -> None:
+        """Show a value."""
+        self.blockSignals(True)
+        self.setValue(value)
+        self.blockSignals(False)
+        self.setSuffix(_unit(self._info, self.value()))
+
+    def text_of(self, value: int) -> str:
+        """Return a value with its unit."""
+        return f"{value}{_unit(self._info, value)}"
+
+    def wheelEvent(self, event: QWheelEvent) -> None:
+        """Let the page scroll."""
+        event.ignore()
+
+    def _on_changed(self, value: int) -> None:
+        self.setSuffix(_unit(self._info, value))
+        self.chosen.emit(value)
+
+
+class NumberControl(QDoubleSpinBox):
+    """A number.
+
+    Signals:
+        chosen: the value.
+    """
+
+    chosen = Signal(object)
+
+    def __init__(self, theme: Theme, info: SettingInfo) -> None:
+        super().__init__()
+        self._info = info
+        _prepare(self)
+        self.setDecimals(3)
+        self.setRange(*_limits(info))
+        self.setSingleStep(info.step)
+        self.setSuffix(_unit(self._info, 0))
+        self.valueChanged.connect(lambda value: self.chosen.emit(round(value, 3)))
+
+    def set_value(self, value: float) -> None:
+        """Show a value."""
+        self.blockSignals(True)
+        self.setValue(value)
+        self.blockSignals(False)
+
+    def text_of(self, value: float) -> str:
+        """Return a value with its unit."""
+        return f"{self.textFromValue(value)}{_unit(self._info, value)}"
+
+    def wheelEvent(self, event: QWheelEvent) -> None:
+        """Let the page scroll."""
+        event.ignore()
+
+    def textFromValue(self, value: float) -> str:
+        """Write a number without the zeros that say nothing."""
+        text, point = super().textFromValue(value), self.locale().decimalPoint()
+        return text.rstrip("0").removesuffix(point) if point in text else text
+
+
+class TextControl(QLineEdit):
+    """One line of text; empty where the setting may be absent and is.
+
+    Signals:
+        chosen: the value, None for an absent one.
+    """
+
+    chosen = Signal(object)
+
+    def __init__(self, theme: Theme, info: SettingInfo) -> None:
+        super().__init__()
+        self._is_optional = info.default is None
+        self._value = ""
+        self.editingFinished.connect(self._on_finished)
+
+    def set_value(self, value: str | None) -> None:
+        """Show a value."""
+        self._value = value or ""
+        self.setText(self._value)
+
+    def text_of(self, value: str | None) -> str:
+        """Return a value."""
+        return value or self.tr("nothing")
+
+    def _on_finished(self) -> None:
+        if self.text() != self._value:
+            self._value = self.text()
+            self.chosen.emit(self._value or (None if self._is_optional else ""))
+
+
+SettingControl = ChoiceControl | SwitchControl | WholeControl | NumberControl | TextControl
+
+
+def build_control(theme: Theme, info: SettingInfo) -> SettingControl | None:
+    """Return a control for a setting; None for a type that no person sets by hand."""
+    if issubclass(info.type, enum.Enum):
+        return ChoiceControl(theme, info)
+    kinds: dict[type, type[SettingControl]] = {
+        bool: SwitchControl,
+        int: WholeControl,
+        float: NumberControl,
+        str: TextControl,
+    }
+    kind = kinds.get(info.type)
+    return kind(theme, info) if kind is not None else None
+
+
+def fit_control(theme: Theme, control: QWidget, room: int) -> None:
+    """Give a control the width that all have, or what room there is."""
+    if not isinstance(control, SwitchControl):
+        control.setFixedWidth(max(1, min(theme.px(_WIDTH), room)))
+    if isinstance(control, QAbstractSpinBox):
+        control.lineEdit().setTextMargins(theme.px(6), 0, theme.px(6), 0)  # the stylesheet has no say there
+
+
+def _prepare(box: QAbstractSpinBox) -> None:
+    """Let only typing and the arrow keys change a number; the stylesheet leaves no room for the buttons."""
+    box.setFocusPolicy(Qt.FocusPolicy.StrongFocus)
+    box.setCorrectionMode(QAbstractSpinBox.CorrectionMode.CorrectToNearestValue)
+    box.setKeyboardTracking(False)
+
+
+def _unit(info: SettingInfo, value: float) -> str:
+    unit = info.unit_of_one if value == 1 and info.unit_of_one else info.unit
+    return f" {translated(unit)}" if unit else ""
+
+
+def _limits(info: SettingInfo) -> tuple[float, float]:
+    low = -_LARGEST if info.minimum is None else info.minimum
+    return low, _LARGEST if info.maximum is None else info.maximum

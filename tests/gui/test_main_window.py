@@ -1,0 +1,339 @@
+"""How the window shares its room: sides beside or over the conversation, pages, focus, and small windows."""
+
+import time
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from PySide6.QtCore import QPoint, Qt
+from PySide6.QtGui import QKeySequence, QShortcut
+from PySide6.QtTest import QTest
+from PySide6.QtWidgets import QApplication, QFrame, QHBoxLayout, QLineEdit, QPushButton, QVBoxLayout, QWidget
+from pytestqt.qtbot import QtBot
+
+from app.desktop.session.model_session import Starter
+from app.desktop.theme.theme import Theme
+from app.desktop.widgets.chat_view import ChatView
+from app.desktop.widgets.composer import Composer
+from app.desktop.widgets.inspector import Inspector
+from app.desktop.widgets.main_window import MainWindow
+from app.desktop.widgets.model_picker import ModelPicker
+from app.desktop.widgets.notices import Notice, NoticeArea
+from app.desktop.widgets.readouts import Readouts
+from app.desktop.widgets.sampling_panel import SamplingPanel
+from app.desktop.widgets.sides import SideName
+from app.desktop.widgets.top_bar import TopBar
+from app.desktop.window_state import SideState
+
+
+class Sidebar(QFrame):
+    """Stands in for the list of chats."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.search = QLineEdit()
+        self.chat = QPushButton("A chat")
+        box = QVBoxLayout(self)
+        box.addWidget(self.search)
+        box.addWidget(self.chat)
+
+
+class FindBar(QFrame):
+    """Stands in for the find bar."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        QHBoxLayout(self).addWidget(QLineEdit())
+        self.hide()
+
+
+@pytest.fixture
+def window(theme: Theme, qtbot: QtBot) -> Iterator[MainWindow]:
+    window = MainWindow(
+        theme,
+        top_bar=TopBar(theme),
+        chat_view=ChatView(theme, None, None),  # type: ignore[arg-type]
+        notices=NoticeArea(theme),
+        composer=Composer(theme, ModelPicker(theme, lambda: Starter(name="starter", label="Starter"), None)),
+        inspector=Inspector(theme, Readouts(theme), SamplingPanel(theme)),
+        sidebar=Sidebar(),
+        find_bar=FindBar(),
+    )
+    window.resize(1240, 800)
+    window.show()
+    qtbot.waitExposed(window)
+    window.activateWindow()
+    window.composer.text_edit.setFocus()
+    yield window
+    window.close()
+    window.deleteLater()
+
+
+def resize(window: MainWindow, width: int, height: int = 700) -> None:
+    window.resize(width, height)
+    QApplication.processEvents()
+
+
+def seen(window: MainWindow) -> tuple[bool, bool]:
+    assert window.is_sidebar_visible is window.sidebar.isVisible()
+    assert window.is_inspector_visible is window.inspector.isVisible()
+    return window.sidebar.isVisible(), window.inspector.isVisible()
+
+
+@pytest.mark.parametrize(
+    ("width", "expected"),
+    [(1600, (True, True)), (1180, (True, True)), (1179, (True, False)), (1000, (True, False)), (999, (False, False))],
+)
+def test_sides_follow_the_width(window: MainWindow, width: int, expected: tuple[bool, bool]) -> None:
+    resize(window, width)
+    assert seen(window) == expected
+    left = 236 if expected[0] else 0
+    right = 284 if expected[1] else 0
+    assert (window.chat_view.x(), window.chat_view.width()) == (left, width - left - right)
+
+
+def test_zoom_is_the_same_as_a_narrower_window(window: MainWindow, theme: Theme) -> None:
+    theme.set_zoom(1.25)
+    assert seen(window) == (False, False)
+    resize(window, 1250)
+    assert seen(window) == (True, False)
+    assert window.sidebar.width() == 295
+
+
+def test_what_the_user_chose_stays_whatever_the_width(window: MainWindow) -> None:
+    window.toggle_sidebar()
+    assert seen(window) == (False, True)
+    resize(window, 900)
+    resize(window, 1240)
+    assert seen(window) == (False, True)
+    window.toggle_sidebar()
+    resize(window, 900)
+    assert seen(window) == (False, False)
+
+
+def test_side_lies_over_the_conversation_where_it_would_squeeze_it(window: MainWindow) -> None:
+    resize(window, 500)
+    QTest.mouseClick(window.top_bar.sidebar, Qt.MouseButton.LeftButton)
+    assert seen(window) == (True, False)
+    assert window.chat_view.geometry().width() == 500
+    assert window.sidebar.y() == window.top_bar.height()
+    assert window.sidebar.isAncestorOf(window.focusWidget())
+    assert window.childAt(QPoint(100, 300)) is not window.chat_view.viewport()
+
+
+def test_opening_one_side_closes_the_other_in_a_narrow_window(window: MainWindow) -> None:
+    resize(window, 500)
+    window.toggle_sidebar()
+    window.toggle_inspector()
+    assert seen(window) == (False, True)
+    QTest.keyClick(window.focusWidget(), Qt.Key.Key_Escape)
+    assert seen(window) == (False, False)
+
+
+def test_where_only_one_side_fits_the_one_opened_last_stays(window: MainWindow) -> None:
+    resize(window, 900)
+    window.toggle_sidebar()
+    assert seen(window) == (True, False)
+    window.toggle_inspector()
+    assert seen(window) == (False, True)
+    assert window.chat_view.width() == 900 - 284
+    resize(window, 1240)
+    assert seen(window) == (True, True)
+
+
+def test_escape_closes_a_side_over_the_conversation_and_nothing_else(window: MainWindow) -> None:
+    stops: list[bool] = []
+    QShortcut(QKeySequence("Esc"), window, lambda: stops.append(True))
+    resize(window, 500)
+    window.toggle_sidebar()
+    QTest.keyClick(window.sidebar.search, Qt.Key.Key_Escape)
+    assert (seen(window), stops) == ((False, False), [])
+    assert window.focusWidget() is window.composer.text_edit
+    QTest.keyClick(window.composer.text_edit, Qt.Key.Key_Escape)
+    assert stops == [True]
+
+
+def test_click_beside_closes_a_side_over_the_conversation(window: MainWindow) -> None:
+    resize(window, 500)
+    window.toggle_sidebar()
+    beside = QPoint(450, 400)
+    QTest.mouseClick(window.childAt(beside), Qt.MouseButton.LeftButton)
+    assert seen(window) == (False, False)
+
+
+@pytest.mark.parametrize(
+    ("name", "way", "expected"),
+    [
+        (SideName.SIDEBAR, 60, 296),
+        (SideName.SIDEBAR, -200, 180),
+        (SideName.SIDEBAR, 900, 420),
+        (SideName.INSPECTOR, -60, 344),
+        (SideName.INSPECTOR, 200, 240),
+    ],
+    ids=["wider", "narrowest", "widest", "inspector-wider", "inspector-narrowest"],
+)
+def test_edge_is_dragged(window: MainWindow, name: SideName, way: int, expected: int) -> None:
+    resize(window, 1600)
+    panel = window.sidebar if name is SideName.SIDEBAR else window.inspector
+    edge = window._panels._edges[name]
+    start = edge.rect().center()
+    QTest.mousePress(edge, Qt.MouseButton.LeftButton, pos=start)
+    for part in (0.5, 0.0, 1.0):  # there, back and there again
+        goal = edge.parentWidget().mapToGlobal(QPoint(0, 300))
+        goal.setX(goal.x() + (235 if name is SideName.SIDEBAR else 1600 - 284) + round(way * part))
+        QTest.mouseMove(edge, edge.mapFromGlobal(goal))
+    QTest.mouseRelease(edge, Qt.MouseButton.LeftButton)
+    assert panel.width() == expected
+    assert edge.width() == 7
+    assert edge.geometry().contains(panel.geometry().right() if name is SideName.SIDEBAR else panel.x(), 300)
+    QTest.mouseDClick(edge, Qt.MouseButton.LeftButton)
+    assert panel.width() == (236 if name is SideName.SIDEBAR else 284)
+
+
+def test_edge_leaves_the_conversation_its_room(window: MainWindow) -> None:
+    resize(window, 1180)
+    edge = window._panels._edges[SideName.SIDEBAR]
+    edge.setFocus()
+    for _ in range(30):
+        QTest.keyClick(edge, Qt.Key.Key_Right)
+    assert window.chat_view.width() == 480
+    QTest.keyClick(edge, Qt.Key.Key_Left)
+    assert window.chat_view.width() == 496
+    assert not edge.isHidden()
+    QTest.keyClick(edge, Qt.Key.Key_Home)
+    assert window.sidebar.width() == 236
+
+
+def test_sides_are_kept_and_made_as_they_were(window: MainWindow) -> None:
+    window.set_sides(SideState(width=300, is_wanted=False), SideState(width=9_999))
+    assert seen(window) == (False, True)
+    assert window.side_state(SideName.SIDEBAR) == SideState(width=300, is_wanted=False)
+    assert window.side_state(SideName.INSPECTOR) == SideState(width=480)
+    window.toggle_sidebar()
+    assert window.side_state(SideName.SIDEBAR) == SideState(width=300)
+
+
+def test_page_takes_the_place_of_the_conversation(window: MainWindow, qtbot: QtBot) -> None:
+    window.notices.show_notice(Notice(key="x", text="Something to know"))
+    page = QPushButton("page")
+    with qtbot.waitSignal(window.page_changed):
+        window.show_page(page)
+    assert window.page is page
+    assert (page.x(), page.width(), page.y()) == (236, 720, window.top_bar.height())
+    assert not window.composer.isVisible()
+    assert not window.chat_view.isVisible()
+    assert window.notices.y() >= page.geometry().bottom()
+    assert window.focusWidget() is page
+    resize(window, 500)
+    assert page.width() == 500
+    window.show_page(None)
+    assert not page.isVisible()
+    assert window.chat_view.isVisible()
+    assert window.focusWidget() is window.composer.text_edit
+
+
+def test_focus_goes_back_to_where_it_was_before_the_first_page(window: MainWindow) -> None:
+    window.sidebar.search.setFocus()
+    first, second = QPushButton("first"), QPushButton("second")
+    window.show_page(first)
+    window.show_page(second)
+    assert not first.isVisible()
+    window.show_page(None)
+    assert window.focusWidget() is window.sidebar.search
+
+
+def test_find_bar_is_a_line_above_the_conversation(window: MainWindow) -> None:
+    before = window.chat_view.geometry()
+    window.find_bar.show()
+    QApplication.processEvents()
+    bar, chat = window.find_bar.geometry(), window.chat_view.geometry()
+    assert (bar.x(), bar.y(), bar.width()) == (before.x(), before.y(), before.width())
+    assert chat.y() == bar.y() + bar.height()
+    assert chat.bottom() == before.bottom()
+    window.find_bar.hide()
+    QApplication.processEvents()
+    assert window.chat_view.geometry() == before
+
+
+def test_tab_goes_from_chats_to_composer_conversation_and_inspector(window: MainWindow) -> None:
+    late = QPushButton("made later", window.chat_view)
+    late.show()
+    parts: list[QWidget] = [window.sidebar, window.composer, window.chat_view, window.inspector, window.top_bar]
+    window.sidebar.search.setFocus()
+    visited: list[QWidget] = []
+    first = window.focusWidget()
+    for _ in range(200):
+        now = window.focusWidget()
+        part = next((part for part in parts if part.isAncestorOf(now) or part is now), None)
+        if part is not None and (not visited or visited[-1] is not part):
+            visited.append(part)
+        QTest.keyClick(now, Qt.Key.Key_Tab)
+        if window.focusWidget() is first:
+            break
+    assert visited == parts
+    QTest.keyClick(window.focusWidget(), Qt.Key.Key_Backtab)
+    assert window.focusWidget() is window._panels.edges[-1]
+
+
+def test_tab_does_not_go_below_a_side_that_lies_over(window: MainWindow) -> None:
+    resize(window, 500)
+    window.toggle_sidebar()
+    for _ in range(12):
+        QTest.keyClick(window.focusWidget(), Qt.Key.Key_Tab)
+        now = window.focusWidget()
+        assert not window.composer.isAncestorOf(now)
+        assert not window.chat_view.isAncestorOf(now)
+
+
+@pytest.mark.parametrize("zoom", [0.8, 1.0, 1.5, 2.0])
+@pytest.mark.parametrize("has_notice", [False, True], ids=["plain", "notice"])
+def test_nothing_overlaps_in_the_smallest_window(
+    window: MainWindow, theme: Theme, zoom: float, has_notice: bool
+) -> None:
+    theme.set_zoom(zoom)
+    if has_notice:
+        text = "A sentence that is long enough to need more than one line in a window as small as this one."
+        window.notices.show_notice(Notice(key="x", text=text, actions=(("Bring it back", lambda: None),)))
+    resize(window, 400, 360)
+    assert window.size().toTuple() == (400, 360)
+    parts = [window.top_bar, window.chat_view, window.composer]
+    parts += [window.notices] if has_notice else []
+    area = window._surface.rect()
+    for part in parts:
+        assert area.contains(part.geometry()) or part.height() == 0, part
+        for other in parts:
+            assert part is other or not part.geometry().intersects(other.geometry()), (part, other)
+    buttons = [window.top_bar.sidebar, window.top_bar.new_chat, window.top_bar.inspector, window.top_bar.menu_button]
+    for left, right in zip(buttons, buttons[1:], strict=False):
+        assert left.geometry().right() < right.geometry().left()
+    assert window.top_bar.rect().contains(buttons[-1].geometry())
+    assert not has_notice or window.notices.height() > 0
+
+
+def test_arranging_is_cheap(window: MainWindow) -> None:
+    took: list[float] = []
+    for step in range(20):
+        window._surface.resize(900 + step * 30, 700)
+        began = time.thread_time()
+        window._arrange()
+        took.append(time.thread_time() - began)
+    assert sorted(took)[10] < 0.016
+
+
+def test_top_bar_shows_what_is_open(window: MainWindow) -> None:
+    assert window.top_bar.sidebar.isChecked()
+    QTest.mouseClick(window.top_bar.sidebar, Qt.MouseButton.LeftButton)
+    assert not window.top_bar.sidebar.isChecked()
+    QTest.mouseClick(window.top_bar.inspector, Qt.MouseButton.LeftButton)
+    assert not window.top_bar.inspector.isChecked()
+    assert window.chat_view.width() == 1240
+
+
+def test_changes_worth_keeping_are_told(window: MainWindow, qtbot: QtBot) -> None:
+    for change in (window.toggle_sidebar, lambda: window.resize(1100, 700), lambda: window.move(5, 5)):
+        with qtbot.waitSignal(window.state_changed):
+            change()
+
+
+def test_window_without_a_sidebar_has_no_button_for_it(desk: Any) -> None:
+    assert desk.window.top_bar.sidebar.isHidden() is (desk.window.sidebar is None)
