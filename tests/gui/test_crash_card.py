@@ -6,7 +6,7 @@ import pytest
 from PySide6.QtCore import Qt
 from PySide6.QtGui import QGuiApplication
 from PySide6.QtTest import QTest
-from PySide6.QtWidgets import QApplication, QLabel, QPlainTextEdit, QWidget
+from PySide6.QtWidgets import QApplication, QLabel, QWidget
 from pytestqt.qtbot import QtBot
 
 from app.desktop.theme.theme import Theme
@@ -102,7 +102,7 @@ def test_details_hold_everything_that_helps(card: CrashCard) -> None:
 
 def test_log_is_folded_until_it_is_asked_for(card: CrashCard) -> None:
     card.show_death(ERROR, -9, ("one", "two"))
-    log = card.findChild(QPlainTextEdit)
+    log = card._log
     assert not log.isVisible()
     QTest.mouseClick(card.log_button, Qt.MouseButton.LeftButton)
     assert log.isVisible()
@@ -118,7 +118,7 @@ def test_hostile_text_is_plain_and_bounded(card: CrashCard) -> None:
     labels = card.findChildren(QLabel)
     assert all(label.textFormat() == Qt.TextFormat.PlainText for label in labels)
     assert all(len(label.text()) < 700 for label in labels)
-    assert card.findChild(QPlainTextEdit).blockCount() == 200
+    assert card._log.blockCount() == 200
 
 
 @pytest.mark.parametrize("zoom", [1.0, 2.0])

@@ -1,5 +1,6 @@
 """How the window shares its room: sides beside or over the conversation, pages, focus, and small windows."""
 
+import itertools
 import time
 from collections.abc import Iterator
 from typing import Any
@@ -69,12 +70,12 @@ def window(theme: Theme, qtbot: QtBot) -> Iterator[MainWindow]:
     window.deleteLater()
 
 
-def resize(window: MainWindow, width: int, height: int = 700) -> None:
+def resize(window: Any, width: int, height: int = 700) -> None:
     window.resize(width, height)
     QApplication.processEvents()
 
 
-def seen(window: MainWindow) -> tuple[bool, bool]:
+def seen(window: Any) -> tuple[bool, bool]:
     assert window.is_sidebar_visible is window.sidebar.isVisible()
     assert window.is_inspector_visible is window.inspector.isVisible()
     return window.sidebar.isVisible(), window.inspector.isVisible()
@@ -84,7 +85,7 @@ def seen(window: MainWindow) -> tuple[bool, bool]:
     ("width", "expected"),
     [(1600, (True, True)), (1180, (True, True)), (1179, (True, False)), (1000, (True, False)), (999, (False, False))],
 )
-def test_sides_follow_the_width(window: MainWindow, width: int, expected: tuple[bool, bool]) -> None:
+def test_sides_follow_the_width(window: Any, width: int, expected: tuple[bool, bool]) -> None:
     resize(window, width)
     assert seen(window) == expected
     left = 236 if expected[0] else 0
@@ -92,7 +93,7 @@ def test_sides_follow_the_width(window: MainWindow, width: int, expected: tuple[
     assert (window.chat_view.x(), window.chat_view.width()) == (left, width - left - right)
 
 
-def test_zoom_is_the_same_as_a_narrower_window(window: MainWindow, theme: Theme) -> None:
+def test_zoom_is_the_same_as_a_narrower_window(window: Any, theme: Theme) -> None:
     theme.set_zoom(1.25)
     assert seen(window) == (False, False)
     resize(window, 1250)
@@ -100,7 +101,7 @@ def test_zoom_is_the_same_as_a_narrower_window(window: MainWindow, theme: Theme)
     assert window.sidebar.width() == 295
 
 
-def test_what_the_user_chose_stays_whatever_the_width(window: MainWindow) -> None:
+def test_what_the_user_chose_stays_whatever_the_width(window: Any) -> None:
     window.toggle_sidebar()
     assert seen(window) == (False, True)
     resize(window, 900)
@@ -111,7 +112,7 @@ def test_what_the_user_chose_stays_whatever_the_width(window: MainWindow) -> Non
     assert seen(window) == (False, False)
 
 
-def test_side_lies_over_the_conversation_where_it_would_squeeze_it(window: MainWindow) -> None:
+def test_side_lies_over_the_conversation_where_it_would_squeeze_it(window: Any) -> None:
     resize(window, 500)
     QTest.mouseClick(window.top_bar.sidebar, Qt.MouseButton.LeftButton)
     assert seen(window) == (True, False)
@@ -121,7 +122,7 @@ def test_side_lies_over_the_conversation_where_it_would_squeeze_it(window: MainW
     assert window.childAt(QPoint(100, 300)) is not window.chat_view.viewport()
 
 
-def test_opening_one_side_closes_the_other_in_a_narrow_window(window: MainWindow) -> None:
+def test_opening_one_side_closes_the_other_in_a_narrow_window(window: Any) -> None:
     resize(window, 500)
     window.toggle_sidebar()
     window.toggle_inspector()
@@ -130,7 +131,7 @@ def test_opening_one_side_closes_the_other_in_a_narrow_window(window: MainWindow
     assert seen(window) == (False, False)
 
 
-def test_where_only_one_side_fits_the_one_opened_last_stays(window: MainWindow) -> None:
+def test_where_only_one_side_fits_the_one_opened_last_stays(window: Any) -> None:
     resize(window, 900)
     window.toggle_sidebar()
     assert seen(window) == (True, False)
@@ -141,7 +142,7 @@ def test_where_only_one_side_fits_the_one_opened_last_stays(window: MainWindow) 
     assert seen(window) == (True, True)
 
 
-def test_escape_closes_a_side_over_the_conversation_and_nothing_else(window: MainWindow) -> None:
+def test_escape_closes_a_side_over_the_conversation_and_nothing_else(window: Any) -> None:
     stops: list[bool] = []
     QShortcut(QKeySequence("Esc"), window, lambda: stops.append(True))
     resize(window, 500)
@@ -153,7 +154,7 @@ def test_escape_closes_a_side_over_the_conversation_and_nothing_else(window: Mai
     assert stops == [True]
 
 
-def test_click_beside_closes_a_side_over_the_conversation(window: MainWindow) -> None:
+def test_click_beside_closes_a_side_over_the_conversation(window: Any) -> None:
     resize(window, 500)
     window.toggle_sidebar()
     beside = QPoint(450, 400)
@@ -172,7 +173,7 @@ def test_click_beside_closes_a_side_over_the_conversation(window: MainWindow) ->
     ],
     ids=["wider", "narrowest", "widest", "inspector-wider", "inspector-narrowest"],
 )
-def test_edge_is_dragged(window: MainWindow, name: SideName, way: int, expected: int) -> None:
+def test_edge_is_dragged(window: Any, name: SideName, way: int, expected: int) -> None:
     resize(window, 1600)
     panel = window.sidebar if name is SideName.SIDEBAR else window.inspector
     edge = window._panels._edges[name]
@@ -190,7 +191,7 @@ def test_edge_is_dragged(window: MainWindow, name: SideName, way: int, expected:
     assert panel.width() == (236 if name is SideName.SIDEBAR else 284)
 
 
-def test_edge_leaves_the_conversation_its_room(window: MainWindow) -> None:
+def test_edge_leaves_the_conversation_its_room(window: Any) -> None:
     resize(window, 1180)
     edge = window._panels._edges[SideName.SIDEBAR]
     edge.setFocus()
@@ -204,7 +205,7 @@ def test_edge_leaves_the_conversation_its_room(window: MainWindow) -> None:
     assert window.sidebar.width() == 236
 
 
-def test_sides_are_kept_and_made_as_they_were(window: MainWindow) -> None:
+def test_sides_are_kept_and_made_as_they_were(window: Any) -> None:
     window.set_sides(SideState(width=300, is_wanted=False), SideState(width=9_999))
     assert seen(window) == (False, True)
     assert window.side_state(SideName.SIDEBAR) == SideState(width=300, is_wanted=False)
@@ -213,7 +214,7 @@ def test_sides_are_kept_and_made_as_they_were(window: MainWindow) -> None:
     assert window.side_state(SideName.SIDEBAR) == SideState(width=300)
 
 
-def test_page_takes_the_place_of_the_conversation(window: MainWindow, qtbot: QtBot) -> None:
+def test_page_takes_the_place_of_the_conversation(window: Any, qtbot: QtBot) -> None:
     window.notices.show_notice(Notice(key="x", text="Something to know"))
     page = QPushButton("page")
     with qtbot.waitSignal(window.page_changed):
@@ -232,7 +233,7 @@ def test_page_takes_the_place_of_the_conversation(window: MainWindow, qtbot: QtB
     assert window.focusWidget() is window.composer.text_edit
 
 
-def test_focus_goes_back_to_where_it_was_before_the_first_page(window: MainWindow) -> None:
+def test_focus_goes_back_to_where_it_was_before_the_first_page(window: Any) -> None:
     window.sidebar.search.setFocus()
     first, second = QPushButton("first"), QPushButton("second")
     window.show_page(first)
@@ -242,7 +243,7 @@ def test_focus_goes_back_to_where_it_was_before_the_first_page(window: MainWindo
     assert window.focusWidget() is window.sidebar.search
 
 
-def test_find_bar_is_a_line_above_the_conversation(window: MainWindow) -> None:
+def test_find_bar_is_a_line_above_the_conversation(window: Any) -> None:
     before = window.chat_view.geometry()
     window.find_bar.show()
     QApplication.processEvents()
@@ -255,7 +256,7 @@ def test_find_bar_is_a_line_above_the_conversation(window: MainWindow) -> None:
     assert window.chat_view.geometry() == before
 
 
-def test_tab_goes_from_chats_to_composer_conversation_and_inspector(window: MainWindow) -> None:
+def test_tab_goes_from_chats_to_composer_conversation_and_inspector(window: Any) -> None:
     late = QPushButton("made later", window.chat_view)
     late.show()
     parts: list[QWidget] = [window.sidebar, window.composer, window.chat_view, window.inspector, window.top_bar]
@@ -275,7 +276,7 @@ def test_tab_goes_from_chats_to_composer_conversation_and_inspector(window: Main
     assert window.focusWidget() is window._panels.edges[-1]
 
 
-def test_tab_does_not_go_below_a_side_that_lies_over(window: MainWindow) -> None:
+def test_tab_does_not_go_below_a_side_that_lies_over(window: Any) -> None:
     resize(window, 500)
     window.toggle_sidebar()
     for _ in range(12):
@@ -287,9 +288,7 @@ def test_tab_does_not_go_below_a_side_that_lies_over(window: MainWindow) -> None
 
 @pytest.mark.parametrize("zoom", [0.8, 1.0, 1.5, 2.0])
 @pytest.mark.parametrize("has_notice", [False, True], ids=["plain", "notice"])
-def test_nothing_overlaps_in_the_smallest_window(
-    window: MainWindow, theme: Theme, zoom: float, has_notice: bool
-) -> None:
+def test_nothing_overlaps_in_the_smallest_window(window: Any, theme: Theme, zoom: float, has_notice: bool) -> None:
     theme.set_zoom(zoom)
     if has_notice:
         text = "A sentence that is long enough to need more than one line in a window as small as this one."
@@ -304,13 +303,13 @@ def test_nothing_overlaps_in_the_smallest_window(
         for other in parts:
             assert part is other or not part.geometry().intersects(other.geometry()), (part, other)
     buttons = [window.top_bar.sidebar, window.top_bar.new_chat, window.top_bar.inspector, window.top_bar.menu_button]
-    for left, right in zip(buttons, buttons[1:], strict=False):
+    for left, right in itertools.pairwise(buttons):
         assert left.geometry().right() < right.geometry().left()
     assert window.top_bar.rect().contains(buttons[-1].geometry())
     assert not has_notice or window.notices.height() > 0
 
 
-def test_arranging_is_cheap(window: MainWindow) -> None:
+def test_arranging_is_cheap(window: Any) -> None:
     took: list[float] = []
     for step in range(20):
         window._surface.resize(900 + step * 30, 700)
@@ -320,7 +319,7 @@ def test_arranging_is_cheap(window: MainWindow) -> None:
     assert sorted(took)[10] < 0.016
 
 
-def test_top_bar_shows_what_is_open(window: MainWindow) -> None:
+def test_top_bar_shows_what_is_open(window: Any) -> None:
     assert window.top_bar.sidebar.isChecked()
     QTest.mouseClick(window.top_bar.sidebar, Qt.MouseButton.LeftButton)
     assert not window.top_bar.sidebar.isChecked()
@@ -329,7 +328,7 @@ def test_top_bar_shows_what_is_open(window: MainWindow) -> None:
     assert window.chat_view.width() == 1240
 
 
-def test_changes_worth_keeping_are_told(window: MainWindow, qtbot: QtBot) -> None:
+def test_changes_worth_keeping_are_told(window: Any, qtbot: QtBot) -> None:
     for change in (window.toggle_sidebar, lambda: window.resize(1100, 700), lambda: window.move(5, 5)):
         with qtbot.waitSignal(window.state_changed):
             change()

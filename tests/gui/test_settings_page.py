@@ -20,23 +20,30 @@ from app.settings import FollowMode, SettingInfo, Settings, SettingsStore, setti
 
 
 @pytest.fixture
-def page(theme: Theme, qtbot: QtBot) -> SettingsPage:
-    return show(theme, qtbot)
-
-
-def show(theme: Theme, qtbot: QtBot, settings: Settings | None = None) -> SettingsPage:
+def host(qtbot: QtBot) -> QWidget:
     host = QWidget()
     qtbot.addWidget(host)
-    page = SettingsPage(theme, host)
-    page.show_settings(settings or Settings())
-    page.resize(800, 600)
     host.resize(800, 600)
     host.show()
     qtbot.waitExposed(host)
+    return host
+
+
+@pytest.fixture
+def page(theme: Theme, host: QWidget) -> Any:
+    return show(theme, host)
+
+
+def show(theme: Theme, host: QWidget, settings: Settings | None = None) -> Any:
+    page = SettingsPage(theme, host)
+    page.show_settings(settings or Settings())
+    page.resize(host.size())
+    page.show()
+    QApplication.processEvents()
     return page
 
 
-def changes(page: SettingsPage) -> list[tuple[str, object]]:
+def changes(page: Any) -> list[tuple[str, object]]:
     heard: list[tuple[str, object]] = []
     page.changed.connect(lambda name, value: heard.append((name, value)))
     return heard
@@ -59,14 +66,14 @@ class MoreSettings(Settings):
 
 
 @pytest.fixture
-def more(theme: Theme, qtbot: QtBot, monkeypatch: pytest.MonkeyPatch) -> Iterator[SettingsPage]:
+def more(theme: Theme, host: QWidget, monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
     monkeypatch.setattr(app.settings, "Settings", MoreSettings)
     setting_infos.cache_clear()
-    yield show(theme, qtbot, MoreSettings())
+    yield show(theme, host, MoreSettings())
     setting_infos.cache_clear()
 
 
-def test_every_setting_with_a_section_is_shown_with_its_help(page: SettingsPage) -> None:
+def test_every_setting_with_a_section_is_shown_with_its_help(page: Any) -> None:
     texts = {label.text() for label in page.findChildren(QLabel)}
     shown = [info for info in setting_infos().values() if info.section]
     assert shown
@@ -79,7 +86,7 @@ def test_every_setting_with_a_section_is_shown_with_its_help(page: SettingsPage)
     assert not texts & {info.label for info in hidden}
 
 
-def test_setting_that_is_added_appears_by_itself(more: SettingsPage) -> None:
+def test_setting_that_is_added_appears_by_itself(more: Any) -> None:
     heard = changes(more)
     combo = more.row("fruit").control
     assert combo.text_of(Fruit.PEAR) == "pear"
@@ -97,13 +104,13 @@ def test_setting_that_is_added_appears_by_itself(more: SettingsPage) -> None:
         more.row("unseen")
 
 
-def test_choice_applies_at_once(page: SettingsPage) -> None:
+def test_choice_applies_at_once(page: Any) -> None:
     heard = changes(page)
     QTest.keyClick(page.row("follow").control, Qt.Key.Key_Down)
     assert heard == [("follow", FollowMode.START)]
 
 
-def test_number_has_its_unit_and_stays_within_its_limits(page: SettingsPage) -> None:
+def test_number_has_its_unit_and_stays_within_its_limits(page: Any) -> None:
     days = page.row("retention_days").control
     heard = changes(page)
     assert days.text() == "30 days"
@@ -117,8 +124,8 @@ def test_number_has_its_unit_and_stays_within_its_limits(page: SettingsPage) -> 
     assert heard == [("retention_days", 1)]
 
 
-def test_size_is_written_without_needless_zeros(theme: Theme, qtbot: QtBot) -> None:
-    page = show(theme, qtbot, Settings(zoom=1.25))
+def test_size_is_written_without_needless_zeros(theme: Theme, host: QWidget) -> None:
+    page = show(theme, host, Settings(zoom=1.25))
     size = page.row("zoom").control
     assert size.text() == "1.25 ×"
     heard = changes(page)
@@ -128,15 +135,15 @@ def test_size_is_written_without_needless_zeros(theme: Theme, qtbot: QtBot) -> N
     assert size.text() == "1 ×"
 
 
-def test_showing_values_changes_nothing(page: SettingsPage) -> None:
+def test_showing_values_changes_nothing(page: Any) -> None:
     heard = changes(page)
     page.show_settings(Settings(zoom=1.5, retention_days=7, follow=FollowMode.OFF))
     assert heard == []
     assert page.row("retention_days").control.value() == 7
 
 
-def test_reset_is_offered_where_a_value_differs(theme: Theme, qtbot: QtBot) -> None:
-    page = show(theme, qtbot, Settings(retention_days=7))
+def test_reset_is_offered_where_a_value_differs(theme: Theme, host: QWidget) -> None:
+    page = show(theme, host, Settings(retention_days=7))
     heard = changes(page)
     row = page.row("retention_days")
     assert row.reset_button.isVisible()
@@ -148,7 +155,7 @@ def test_reset_is_offered_where_a_value_differs(theme: Theme, qtbot: QtBot) -> N
     assert row.control.value() == 30
 
 
-def test_wheel_scrolls_the_page_and_changes_nothing(more: SettingsPage) -> None:
+def test_wheel_scrolls_the_page_and_changes_nothing(more: Any) -> None:
     heard = changes(more)
     for name in ("fruit", "retention_days", "ratio"):
         control = more.row(name).control
@@ -167,7 +174,7 @@ def test_wheel_scrolls_the_page_and_changes_nothing(more: SettingsPage) -> None:
     assert heard == []
 
 
-def test_escape_closes_and_does_not_reach_the_window(page: SettingsPage, qtbot: QtBot) -> None:
+def test_escape_closes_and_does_not_reach_the_window(page: Any, qtbot: QtBot) -> None:
     stops: list[bool] = []
     QShortcut(QKeySequence("Esc"), page, lambda: stops.append(True))
     for widget in (page.row("retention_days").control, page.row("theme").control, page.back_button):
@@ -178,7 +185,7 @@ def test_escape_closes_and_does_not_reach_the_window(page: SettingsPage, qtbot: 
     assert stops == []
 
 
-def test_place_of_the_file_can_be_copied(page: SettingsPage) -> None:
+def test_place_of_the_file_can_be_copied(page: Any) -> None:
     path = "/home/a/" + "long/" * 60 + "settings.toml"
     page.show_file(path)
     field = next(field for field in page.findChildren(QLineEdit) if field.text() == path)
@@ -191,7 +198,7 @@ def test_place_of_the_file_can_be_copied(page: SettingsPage) -> None:
 
 @pytest.mark.parametrize("zoom", [0.8, 1.0, 2.0])
 @pytest.mark.parametrize("width", [400, 800])
-def test_nothing_is_cut_off(page: SettingsPage, theme: Theme, zoom: float, width: int) -> None:
+def test_nothing_is_cut_off(page: Any, theme: Theme, zoom: float, width: int) -> None:
     theme.set_zoom(zoom)
     page.resize(width, 360)
     QApplication.processEvents()
@@ -203,11 +210,11 @@ def test_nothing_is_cut_off(page: SettingsPage, theme: Theme, zoom: float, width
                 assert part.mapTo(page, part.rect().topRight()).x() < edge, (info.name, part)
 
 
-def test_changes_reach_the_file(page: SettingsPage, tmp_path: Path) -> None:
+def test_changes_reach_the_file(page: Any, tmp_path: Path) -> None:
     store = SettingsStore(tmp_path / "settings.toml")
     page.changed.connect(lambda name, value: store.update(**{name: value}))
     QTest.keyClick(page.row("follow").control, Qt.Key.Key_Down)
-    days: Any = page.row("retention_days").control
+    days = page.row("retention_days").control
     QTest.keyClick(days, Qt.Key.Key_Up)
     settings, notice = store.load()
     assert (settings.follow, settings.retention_days, notice) == (FollowMode.START, 31, None)

@@ -274,9 +274,9 @@ class MainWindow(QMainWindow):
 
     def _stops(self) -> list[QWidget]:
         """Return where the Tab key stops, in order; what lies below a side is left out."""
-        centre = (self._page,) if self._page is not None else (self.composer, self.find_bar, self.chat_view)
+        centre: list[QWidget | None] = [self._page] if self._page else [self.composer, self.find_bar, self.chat_view]
         if self._panels.overlay is not None:
-            centre = ()
+            centre = []
         parts = (self.sidebar, *centre, self.notices, self.inspector, self.top_bar, *self._panels.edges)
         stops: list[list[QWidget]] = [[] for _ in parts]
         for widget in self._focus_chain():

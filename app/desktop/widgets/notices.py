@@ -159,7 +159,8 @@ class NoticeArea(QWidget):
 
     def height_for(self, width: int) -> int:
         """Return the height at which nothing has to scroll."""
-        for part in (*self._cards, *(frame for _, frame in self._shown.values())):
+        parts: list[CrashCard | _NoticeFrame] = [*self._cards, *(frame for _, frame in self._shown.values())]
+        for part in parts:
             part.fit(width - self._area.verticalScrollBar().sizeHint().width())
         return max(self._box.heightForWidth(width), self._box.minimumSize().height())
 

@@ -33,7 +33,8 @@ class ChoiceControl(QComboBox):
     def __init__(self, theme: Theme, info: SettingInfo) -> None:
         super().__init__()
         self._theme = theme
-        self._members = list(info.type)
+        kind: type[enum.Enum] = info.type
+        self._members = list(kind)
         labels = info.choices or tuple(str(member.value) for member in self._members)
         self.addItems([translated(label) for label in labels])
         self.setFocusPolicy(Qt.FocusPolicy.StrongFocus)
