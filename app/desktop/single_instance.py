@@ -163,7 +163,10 @@ def read_message(data: bytes) -> str | None:
     except (ValueError, RecursionError):
         return None
     model = message.get("model", "") if isinstance(message, dict) else None
-    return model if isinstance(model, str) else None
+    if not isinstance(model, str):
+        return None
+    # Halves of surrogates would be dropped on the way through a signal, and the rest would name another file.
+    return model.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
 
 
 def message_for(model: str | None) -> bytes:

@@ -227,6 +227,16 @@ def test_visitor_that_says_nothing_is_sent_away(
 
 
 @pytest.mark.parametrize(
+    "model", ["/a/\udcff.gguf", "/a/\x00b.gguf", "/a/\u202e\n é日👍.gguf"], ids=["no-text", "nul", "odd"]
+)
+def test_odd_path_arrives_and_never_as_another_one(first: Claim, folder: Path, qtbot: QtBot, model: str) -> None:
+    first.answer()
+    with qtbot.waitSignal(first.raised) as caught:
+        send(folder, json.dumps({"model": model}).encode() + b"\n").close()
+    assert caught.args == [model.replace("\udcff", "\ufffd")]
+
+
+@pytest.mark.parametrize(
     ("model", "wanted"),
     [
         (None, ""),

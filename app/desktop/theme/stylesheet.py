@@ -232,8 +232,9 @@ def _pages(c: Colours, px: Px) -> str:
     QComboBox:focus, QAbstractSpinBox:focus {{ border:2px solid {c.accent};padding:{px(3)}px {px(7)}px; }}
     QComboBox::drop-down {{ width:{px(22)}px;border:0; }}
     QComboBox::down-arrow {{ image:none; }}
+    QComboBox {{ combobox-popup:0; }}
     QComboBox QAbstractItemView {{ background:{c.raised};color:{c.text};border:1px solid {c.border};outline:0;
-        padding:{px(4)}px;selection-background-color:{c.selection};selection-color:{c.text}; }}
+        padding:0;selection-background-color:{c.selection};selection-color:{c.text}; }}
     QComboBox QAbstractItemView::item {{ min-height:{px(26)}px;padding:0 {px(6)}px; }}
     QAbstractSpinBox QLineEdit, QAbstractSpinBox QLineEdit:focus {{ background:transparent;border:0;
         padding:0; }}

@@ -6,7 +6,16 @@ from typing import Any
 
 from PySide6.QtCore import QCoreApplication, QRectF, QSize, Qt, Signal
 from PySide6.QtGui import QPainter, QPaintEvent, QPen, QWheelEvent
-from PySide6.QtWidgets import QAbstractSpinBox, QCheckBox, QComboBox, QDoubleSpinBox, QLineEdit, QSpinBox, QWidget
+from PySide6.QtWidgets import (
+    QAbstractSpinBox,
+    QCheckBox,
+    QComboBox,
+    QDoubleSpinBox,
+    QLineEdit,
+    QSpinBox,
+    QStyledItemDelegate,
+    QWidget,
+)
 
 from app.desktop.theme.glyphs import paint_glyph
 from app.desktop.theme.theme import Theme
@@ -37,6 +46,7 @@ class ChoiceControl(QComboBox):
         self._members = list(kind)
         labels = info.choices or tuple(str(member.value) for member in self._members)
         self.addItems([translated(label) for label in labels])
+        self.setItemDelegate(QStyledItemDelegate(self))  # one that follows the stylesheet
         self.setFocusPolicy(Qt.FocusPolicy.StrongFocus)
         self.setSizeAdjustPolicy(QComboBox.SizeAdjustPolicy.AdjustToMinimumContentsLengthWithIcon)
         self.setMinimumContentsLength(8)
@@ -45,6 +55,11 @@ class ChoiceControl(QComboBox):
     def set_value(self, value: enum.Enum) -> None:
         """Show a member."""
         self.setCurrentIndex(self._members.index(value))
+
+    def showPopup(self) -> None:
+        """See QComboBox; no choice is cut, however narrow the control is."""
+        self.view().setMinimumWidth(self.view().sizeHintForColumn(0) + self._theme.px(24))
+        super().showPopup()
 
     def text_of(self, value: enum.Enum) -> str:
         """Return what a member is called."""

@@ -3,7 +3,7 @@
 import dataclasses
 from collections.abc import Callable, Iterable, Sequence
 
-from PySide6.QtCore import Qt
+from PySide6.QtCore import QSize, Qt
 from PySide6.QtGui import QKeySequence, QShortcut
 from PySide6.QtWidgets import QDialog, QFrame, QGridLayout, QHBoxLayout, QLabel, QScrollArea, QVBoxLayout, QWidget
 
@@ -57,7 +57,7 @@ class ShortcutList(QDialog):
         body = QWidget()
         body.setObjectName("shortcutList")
         box = QVBoxLayout(body)
-        box.setContentsMargins(px(24), px(16), px(24), px(24))
+        box.setContentsMargins(px(16), px(8), px(16), px(16))
         box.setSpacing(px(6))
         for group, members in _grouped(shortcuts).items():
             if group:
@@ -75,7 +75,9 @@ class ShortcutList(QDialog):
         outer = QVBoxLayout(self)
         outer.setContentsMargins(0, 0, 0, 0)
         outer.addWidget(area)
-        wanted = body.sizeHint()
+        for part in (self, *self.findChildren(QWidget)):
+            part.ensurePolished()  # the caps have a padding that counts
+        wanted = body.sizeHint() + QSize(px(48), 0)
         room = self.screen().availableSize() * 0.85
         if parent is not None:
             room = room.boundedTo(parent.window().size().expandedTo(parent.window().minimumSize()))
@@ -86,13 +88,13 @@ class ShortcutList(QDialog):
     def _rows(self, shortcuts: Iterable[Shortcut]) -> QGridLayout:
         px = self._theme.px
         grid = QGridLayout()
-        grid.setHorizontalSpacing(px(32))
+        grid.setHorizontalSpacing(px(16))
         grid.setVerticalSpacing(px(6))
         grid.setColumnStretch(0, 1)
         for row, shortcut in enumerate(shortcuts):
             label = _label(shortcut.label)
             label.setWordWrap(True)
-            label.setMinimumWidth(px(120))
+            label.setMinimumWidth(px(90))
             grid.addWidget(label, row, 0)
             keys = QHBoxLayout()
             keys.setSpacing(px(6))
