@@ -9,11 +9,7 @@ Px = Callable[[float], int]
 
 def application_stylesheet(c: Colours, px: Px) -> str:
     """Return the Qt stylesheet of the whole application."""
-    parts = (_bases, _buttons, _inputs, _frames, _scroll_bars, _menus, _finding, _inspector)
-    """
-
-
-    parts = (_bases, _buttons, _inputs, _frames, _scroll_bars, _menus, _pages)
+    parts = (_bases, _buttons, _inputs, _frames, _scroll_bars, _menus, _finding, _inspector, _pages)
     return "".join(part(c, px) for part in parts)
 
 
