@@ -268,7 +268,7 @@ class ChatView(ConversationScroll):
         row.action_requested.connect(lambda action: self.action_requested.emit(action, turn_id))
         row.edit_submitted.connect(lambda text: self.edit_submitted.emit(turn_id, text))
         row.text_made.connect(lambda part, text: self._on_text_made(shown, part, text))
-        row.menu_opened.connect(self._on_menu_opened)
+        row.menu_made.connect(self._on_menu_made)
         if isinstance(row, UserRow):
             self._on_text_made(shown, None, row.text_widget)
         return row
@@ -278,18 +278,18 @@ class ChatView(ConversationScroll):
         if self._marks.text:
             self._marks.mark(shown, part, text)
 
-    def _on_menu_opened(self, menu: QMenu) -> None:
+    def _on_menu_made(self, menu: QMenu) -> None:
         """Add what the selection offers."""
         focus = QApplication.focusWidget()
-        first = menu.actions()[0] if menu.actions() else None
-        copy = menu.addAction(self.tr("Copy selection"), self._copy_selection)
         has_own = isinstance(focus, TextWidget) and focus.textCursor().hasSelection()
-        copy.setEnabled(self._selection.is_active or has_own)
-        select = menu.addAction(self.tr("Select all"), self._selection.select_all)
-        if first is not None:
-            menu.insertAction(first, copy)
-            menu.insertAction(first, select)
-            menu.insertSeparator(first)
+        if self._selection.is_active or has_own:
+            first = menu.actions()[0] if menu.actions() else None
+            copy = menu.addAction(self.tr("Copy selection"), self._copy_selection)
+            if first is not None:
+                menu.insertAction(first, copy)
+                menu.insertSeparator(first)
+        menu.addSeparator()
+        menu.addAction(self.tr("Select all"), self._selection.select_all)
 
     def _copy_selection(self) -> None:
         focus = QApplication.focusWidget()

@@ -148,6 +148,7 @@ class ConversationScroll(QScrollArea):
     def _scroll_by(self, pixels: int) -> None:
         """Scroll as if the user had."""
         bar = self.verticalScrollBar()
+        self._is_following = False
         bar.setValue(bar.value() + pixels)
         self._on_user_scrolled()
 

@@ -35,7 +35,7 @@ class MessageRow(QWidget):
         action_requested: TurnAction.
         edit_submitted: the new text.
         text_made: Part or None, the widget that holds its text: it came into being or was filled anew.
-        menu_opened: QMenu that is about to be shown for the row.
+        menu_made: QMenu that is about to be shown for the row.
     """
 
     resized = Signal()
@@ -43,7 +43,7 @@ class MessageRow(QWidget):
     action_requested = Signal(object)
     edit_submitted = Signal(str)
     text_made = Signal(object, object)
-    menu_opened = Signal(object)
+    menu_made = Signal(object)
 
     def __init__(self, theme: Theme, shown: ShownTurn, parent: QWidget | None = None) -> None:
         super().__init__(parent)
@@ -141,13 +141,18 @@ class MessageRow(QWidget):
             self.refresh()
             self._on_height_changed()
 
-    def open_menu(self, place: QPoint | None = None) -> None:
-        """Offer all that can be done with the message."""
+    def menu(self) -> QMenu:
+        """Return all that can be done with the message, to be shown once."""
         menu = QMenu(self)
         menu.aboutToHide.connect(menu.deleteLater)
         for offer in offers(self.turn, is_last=self._is_last):
             menu.addAction(offer.label, functools.partial(self._perform, offer))
-        self.menu_opened.emit(menu)
+        self.menu_made.emit(menu)
+        return menu
+
+    def open_menu(self, place: QPoint | None = None) -> None:
+        """Offer all that can be done with the message."""
+        menu = self.menu()
         if place is None:
             anchor = self._actions if self._actions is not None and not self._actions.isHidden() else self
             place = anchor.mapToGlobal(anchor.rect().bottomRight())
