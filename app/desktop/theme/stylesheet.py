@@ -9,7 +9,7 @@ Px = Callable[[float], int]
 
 def application_stylesheet(c: Colours, px: Px) -> str:
     """Return the Qt stylesheet of the whole application."""
-    parts = (_bases, _buttons, _inputs, _frames, _scroll_bars, _menus, _finding, _inspector, _pages)
+    parts = (_bases, _buttons, _inputs, _frames, _scroll_bars, _menus, _finding, _inspector, _pages, _conversation)
     return "".join(part(c, px) for part in parts)
 
 
@@ -240,4 +240,11 @@ def _pages(c: Colours, px: Px) -> str:
         border-top-right-radius:{px(8)}px;border-bottom-right-radius:{px(8)}px; }}
     #crashLog {{ background:{c.code};color:{c.text};border:1px solid {c.border};border-radius:{px(6)}px;
         padding:{px(6)}px; }}
+    """
+
+
+def _conversation(c: Colours, px: Px) -> str:
+    return f"""
+    #messageEditor {{ background:{c.raised};border:1px solid {c.accent};border-radius:{px(10)}px; }}
+    #messageEditorText {{ background:transparent;border:0;color:{c.text}; }}
     """

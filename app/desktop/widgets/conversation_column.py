@@ -9,6 +9,7 @@ import itertools
 import time
 from collections.abc import Callable, Iterator, Sequence
 
+from PySide6.QtCore import Qt
 from PySide6.QtWidgets import QWidget
 
 from app.desktop.rendering.blocks import BlockParser
@@ -62,6 +63,7 @@ class ConversationColumn(QWidget):
         self._left = 0
         self.turns: list[ShownTurn] = []
         self.setObjectName("conversation")
+        self.setAttribute(Qt.WidgetAttribute.WA_StyledBackground)
 
     @property
     def rows(self) -> Sequence[MessageRow]:
@@ -264,12 +266,11 @@ class ConversationColumn(QWidget):
             if shown.top > y + page:
                 break
             row = self._rows.get(shown)
-            if isinstance(row, ReplyRow) and row.editor is None:
-                part = row.body.part_at(y - shown.top - row.body.y(), is_seen=True)
-                top = shown.top + row.body.y() + row.body.top_of(part) if part is not None else y + page
-                if part is not None and top < y + page:
-                    return Anchor(shown, part, y - top)
-            elif row is not None:
+            part = row.part_at(y - shown.top) if row is not None else None
+            top = row.top_of(part) if row is not None and part is not None else None
+            if top is not None and shown.top + top < y + page:
+                return Anchor(shown, part, y - shown.top - top)
+            if row is not None and not isinstance(row, ReplyRow):
                 return Anchor(shown, None, y - shown.top)
         if index >= len(self.turns):
             return None
@@ -282,11 +283,10 @@ class ConversationColumn(QWidget):
         if self._by_id.get(shown.turn.turn_id) is not shown:
             return None
         row = self._rows.get(shown)
-        if anchor.part is None or not isinstance(row, ReplyRow):
+        if anchor.part is None or row is None:
             return shown.top + anchor.offset
-        if anchor.part not in row.body.contents.parts:
-            return None
-        return shown.top + row.body.y() + row.body.top_of(anchor.part) + anchor.offset
+        top = row.top_of(anchor.part)
+        return shown.top + top + anchor.offset if top is not None else None
 
     def restyle(self) -> None:
         """Take the theme's present look."""

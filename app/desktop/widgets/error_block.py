@@ -28,10 +28,10 @@ class ErrorBlock(QFrame):
         self.setObjectName("errorBlock")
         self._message = _label(self, "error")
         self._hint = _label(self, "muted")
-        self._retry = QPushButton("Retry", self)
-        self._load = QPushButton("Load the model again", self)
+        self._retry = QPushButton(self.tr("Retry"), self)
+        self._load = QPushButton(self.tr("Load the model again"), self)
         self._details = ""
-        self._copy = QPushButton("Copy details", self)
+        self._copy = QPushButton(self.tr("Copy details"), self)
         self._copy.clicked.connect(lambda: QGuiApplication.clipboard().setText(self._details))
         for button in (self._load, self._retry, self._copy):
             button.setProperty("kind", "outline")

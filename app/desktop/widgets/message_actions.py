@@ -136,13 +136,13 @@ class MessageActions(QWidget):
         px, x, height = self._theme.px, 0, self._theme.px(_SIDE)
         for widget in (
             self.continue_button,
-            self.previous,
-            self.number,
-            self.next,
             self.copy,
             self.retry,
             self.edit,
             self.more,
+            self.previous,  # at the end, so that they stay where they are when the buttons come
+            self.number,
+            self.next,
         ):
             if widget.isHidden():
                 continue
@@ -151,7 +151,7 @@ class MessageActions(QWidget):
             width = px(_SIDE if isinstance(widget, GlyphButton) else 20) if is_square else size.width()
             side = min(size.height(), height) if not is_square else height
             widget.setGeometry(x, (height - side) // 2, width, side)
-            x += width + px(4 if widget is self.continue_button or widget is self.next else 0)
+            x += width + px(4 if widget is self.continue_button or widget is self.more else 0)
         self.resize(x, height)
 
 

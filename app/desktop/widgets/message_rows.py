@@ -96,6 +96,14 @@ class MessageRow(QWidget):
     def drop_outside(self, top: int, bottom: int) -> None:
         """Remove widgets that are not between `top` and `bottom`."""
 
+    def part_at(self, y: int) -> Part | None:
+        """Return the part that stands at or below `y` and is a widget; None where the row is one piece."""
+        return None
+
+    def top_of(self, part: Part) -> int | None:
+        """Return where a part begins; None where it is gone."""
+        return None
+
     def texts(self) -> Iterator[tuple[Part | None, TextWidget]]:
         """Give the widgets that hold the text of the message, top to bottom."""
         raise NotImplementedError

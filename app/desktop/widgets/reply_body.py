@@ -164,25 +164,21 @@ class ReplyBody(QWidget):
             if (y + segment.height() < top or y > bottom) and not _is_held(segment):
                 self._drop(part)
 
-    def top_of(self, part: Part) -> int:
-        """Return where a segment begins."""
+    def top_of(self, part: Part) -> int | None:
+        """Return where a segment begins; None where it is gone."""
         gap, y = self._theme.px(_GAP), 0
         for other in self._contents.parts:
             if other is part:
                 return y
             y += other.height + gap
-        return max(0, y - gap)
+        return None
 
-    def part_at(self, y: int, *, is_seen: bool = False) -> Part | None:
-        """Return the segment that stands at or below `y`.
-
-        Args:
-            is_seen: pass over those that are not measured.
-        """
+    def part_at(self, y: int) -> Part | None:
+        """Return the segment that stands at or below `y` and is a widget."""
         gap, bottom = self._theme.px(_GAP), 0
         for part in self._contents.parts:
             bottom += part.height + gap
-            if bottom > y and (not is_seen or part in self._widgets):
+            if bottom > y and part in self._widgets:
                 return part
         return None
 

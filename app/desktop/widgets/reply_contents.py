@@ -84,6 +84,11 @@ class ReplyContents:
         return self._text
 
     @property
+    def measures(self) -> TextMeasures:
+        """What estimates heights."""
+        return self._measures
+
+    @property
     def num_parsed_chars(self) -> int:
         """Characters of source whose blocks are kept."""
         return sum(part.end - part.begin for part in self.parts if part.block is not None)

@@ -1,39 +1,48 @@
 """The words below a reply: where it is, how it ended, and its numbers."""
 
+from PySide6.QtCore import QCoreApplication
+
 from app.desktop.session.turns import ReplyState, ReplyTurn
 from app.desktop.widgets.figures import count_text, rate_text, seconds_text, tokens_text
 from engine import FinishReason, RequestState, TurnsDropped
+
+translate = QCoreApplication.translate
 
 
 def progress_text(turn: ReplyTurn) -> str:
     """Return what happens at present."""
     if turn.state is ReplyState.WAITING_FOR_MODEL:
-        return "Waiting for the model; your message is sent when it is loaded"
+        return translate("ReplyOutcome", "Waiting for the model; your message is sent when it is loaded")
     if turn.request_state is RequestState.QUEUED:
-        return "Waiting for its turn …"
+        return translate("ReplyOutcome", "Waiting for its turn …")
     if turn.request_state is RequestState.PAUSED:
-        return "Paused while other replies need the room"
+        return translate("ReplyOutcome", "Paused while other replies need the room")
     if turn.state is ReplyState.WRITING:
-        return "" if turn.is_thinking else "Writing …"  # the fold above says that it thinks
+        return "" if turn.is_thinking else translate("ReplyOutcome", "Writing …")  # the fold above says that it thinks
     prefill = turn.prefill
     if prefill is None or prefill.num_done_tokens >= prefill.num_total_tokens:
-        return "Starting …" if prefill else "Sent …"
-    return f"Reading · {count_text(prefill.num_done_tokens)} of {tokens_text(prefill.num_total_tokens)}"
+        return translate("ReplyOutcome", "Starting …") if prefill else translate("ReplyOutcome", "Sent …")
+    done, total = count_text(prefill.num_done_tokens), tokens_text(prefill.num_total_tokens)
+    return translate("ReplyOutcome", "Reading · {done} of {total}").format(done=done, total=total)
 
 
 def outcome_mark(turn: ReplyTurn) -> str:
     """Return what is unusual about the end of a reply, or nothing."""
     if turn.state is ReplyState.FAILED:
-        return "Incomplete" if turn.has_words else "No reply"
+        return translate("ReplyOutcome", "Incomplete") if turn.has_words else translate("ReplyOutcome", "No reply")
     match turn.finish_reason:
         case FinishReason.ABORT:
-            return "Stopped"
+            return translate("ReplyOutcome", "Stopped")
         case FinishReason.LENGTH:
-            return "Ended at the token limit"
+            return translate("ReplyOutcome", "Ended at the token limit")
         case FinishReason.CONTEXT_FULL:
-            return "Ended because the context is full"
+            return translate("ReplyOutcome", "Ended because the context is full")
         case FinishReason.STOP if not turn.text:
-            return "Ended after thinking, without an answer" if turn.thinking else _empty_reply(turn.stop_string)
+            return (
+                translate("ReplyOutcome", "Ended after thinking, without an answer")
+                if turn.thinking
+                else _empty_reply(turn.stop_string)
+            )
         case _:
             return ""
 
@@ -45,9 +54,9 @@ def outcome_numbers(turn: ReplyTurn) -> str:
         return ""
     parts = [tokens_text(metrics.num_generated_tokens)]
     if metrics.decode_rate is not None:
-        parts.append(f"{rate_text(metrics.decode_rate)} tok/s")
+        parts.append(translate("ReplyOutcome", "{rate} tok/s").format(rate=rate_text(metrics.decode_rate)))
     if metrics.ttft_s is not None:
-        parts.append(f"first after {seconds_text(metrics.ttft_s)}")
+        parts.append(translate("ReplyOutcome", "first after {time}").format(time=seconds_text(metrics.ttft_s)))
     return " · ".join(parts)
 
 
@@ -56,38 +65,46 @@ def outcome_details(turn: ReplyTurn) -> str:
     metrics = turn.metrics
     if metrics is None:
         return ""
+    prompt, cached = tokens_text(metrics.num_prompt_tokens), count_text(metrics.num_cached_tokens)
     lines = [
-        f"Prompt: {tokens_text(metrics.num_prompt_tokens)}, {count_text(metrics.num_cached_tokens)} of them reused",
-        f"Prompt rate: {rate_text(metrics.prefill_rate)} tokens a second",
+        translate("ReplyOutcome", "Prompt: {prompt}, {cached} of them reused").format(prompt=prompt, cached=cached),
+        translate("ReplyOutcome", "Prompt rate: {rate} tokens a second").format(rate=rate_text(metrics.prefill_rate)),
     ]
     if metrics.decode_s is not None:
-        lines.append(f"Writing took {seconds_text(metrics.decode_s)}")
+        lines.append(translate("ReplyOutcome", "Writing took {time}").format(time=seconds_text(metrics.decode_s)))
     if metrics.num_thinking_tokens:
-        lines.append(f"Thinking: {tokens_text(metrics.num_thinking_tokens)}, {seconds_text(metrics.thinking_s)}")
+        tokens, time = tokens_text(metrics.num_thinking_tokens), seconds_text(metrics.thinking_s)
+        lines.append(translate("ReplyOutcome", "Thinking: {tokens}, {time}").format(tokens=tokens, time=time))
     if metrics.seed is not None:
-        lines.append(f"Seed: {metrics.seed}")
+        lines.append(translate("ReplyOutcome", "Seed: {seed}").format(seed=metrics.seed))
     return "\n".join(lines)
 
 
 def dropped_text(dropped: TurnsDropped) -> str:
     """Return what of the chat the model did not see."""
-    parts = []
-    if dropped.num_messages:
-        parts.append(f"{count_text(dropped.num_messages)} earlier message{'' if dropped.num_messages == 1 else 's'}")
-    if dropped.is_reply_cut:
-        parts.append("the beginning of this reply")
-    verb = "was" if len(parts) == 1 and (dropped.is_reply_cut or dropped.num_messages == 1) else "were"
-    words = " and ".join(parts)
-    return f"{words[:1].upper()}{words[1:]} {verb} left out: the context is full"
+    count, num = count_text(dropped.num_messages), dropped.num_messages
+    if num and dropped.is_reply_cut:
+        one = translate("ReplyOutcome", "{count} earlier message and the beginning of this reply were left out: {why}")
+        many = translate(
+            "ReplyOutcome", "{count} earlier messages and the beginning of this reply were left out: {why}"
+        )
+    elif dropped.is_reply_cut:
+        one = many = translate("ReplyOutcome", "The beginning of this reply was left out: {why}")
+    else:
+        one = translate("ReplyOutcome", "{count} earlier message was left out: {why}")
+        many = translate("ReplyOutcome", "{count} earlier messages were left out: {why}")
+    words = one if num == 1 else many
+    return words.format(count=count, why=translate("ReplyOutcome", "the context is full"))
 
 
 def dropped_details(dropped: TurnsDropped) -> str:
     """Return what that means, for a tool tip."""
-    return f"The model did not see about {tokens_text(dropped.num_tokens)} of this chat. Nothing was deleted."
+    words = translate("ReplyOutcome", "The model did not see about {tokens} of this chat. Nothing was deleted.")
+    return words.format(tokens=tokens_text(dropped.num_tokens))
 
 
 def _empty_reply(stop_string: str | None) -> str:
     if stop_string is None:
-        return "The model ended its reply at once"
+        return translate("ReplyOutcome", "The model ended its reply at once")
     shown = stop_string.replace("\n", "\\n").replace("\t", "\\t")
-    return f"Empty: the reply began with the stop string “{shown}”"
+    return translate("ReplyOutcome", "Empty: the reply began with the stop string “{text}”").format(text=shown)

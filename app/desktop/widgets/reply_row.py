@@ -76,7 +76,7 @@ class ReplyRow(MessageRow):
     def fold(self) -> ThinkingFold:
         """The thinking, made when it is first needed."""
         if self._fold is None:
-            self._fold = ThinkingFold(self._theme, self.reply, self)
+            self._fold = ThinkingFold(self._theme, self.reply, self.body.contents.measures, self)
             self._fold.height_changed.connect(self._on_height_changed)
             self._fold.toggled.connect(self._on_fold_toggled)
         return self._fold
@@ -193,20 +193,46 @@ class ReplyRow(MessageRow):
         """See MessageRow."""
         if self.editor is not None:
             return False
+        has_changed = False
+        if self._fold is not None and self._fold.is_open:
+            y = self._fold.y()
+            has_changed = self._fold.realise(top - y, bottom - y, deadline)
+            if has_changed:
+                self._place()
         y = self.body.y()
-        has_changed = self.body.realise(top - y, bottom - y, deadline)
-        if has_changed:
+        if self.body.realise(top - y, bottom - y, deadline):
+            has_changed = True
             self._place()
         return has_changed
 
     def is_realised(self, top: int, bottom: int) -> bool:
         """See MessageRow."""
+        if self.editor is not None:
+            return True
         y = self.body.y()
-        return self.editor is not None or self.body.is_realised(top - y, bottom - y)
+        is_fold_ready = self._fold is None or self._fold.is_realised(top - self._fold.y(), bottom - self._fold.y())
+        return is_fold_ready and self.body.is_realised(top - y, bottom - y)
 
     def drop_outside(self, top: int, bottom: int) -> None:
         """See MessageRow."""
         self.body.drop_outside(top - self.body.y(), bottom - self.body.y())
+        if self._fold is not None:
+            self._fold.drop_outside(top - self._fold.y(), bottom - self._fold.y())
+
+    def part_at(self, y: int) -> Part | None:
+        """See MessageRow."""
+        if self.editor is not None:
+            return None
+        part = self._fold.part_at(y - self._fold.y()) if self._fold is not None else None
+        return part or self.body.part_at(y - self.body.y())
+
+    def top_of(self, part: Part) -> int | None:
+        """See MessageRow."""
+        top = self.body.top_of(part)
+        if top is not None:
+            return self.body.y() + top
+        top = self._fold.top_of(part) if self._fold is not None else None
+        return self._fold.y() + top if self._fold is not None and top is not None else None
 
     def restyle(self) -> None:
         """See MessageRow."""

@@ -1,11 +1,13 @@
 """ThinkingFold: what a model thought before its answer, folded away behind one line that says how long it thought.
 
-While it is closed its text costs nothing: it is laid out when it is opened, and from then on only its end is touched.
+While it is closed its text costs nothing. When it is open only what is near the view are widgets, and while it grows
+only its end is touched.
 """
 
+import time
 from collections.abc import Sequence
 
-from PySide6.QtCore import QRectF, QSize, Signal
+from PySide6.QtCore import QCoreApplication, QRectF, QSize, Signal
 from PySide6.QtGui import QPainter, QPaintEvent
 from PySide6.QtWidgets import QPushButton, QWidget
 
@@ -14,34 +16,38 @@ from app.desktop.session.turns import ReplyTurn
 from app.desktop.theme.glyphs import paint_glyph
 from app.desktop.theme.theme import Theme
 from app.desktop.widgets.figures import duration_text, elapsed_text
+from app.desktop.widgets.height_estimates import TextMeasures
+from app.desktop.widgets.reply_contents import Part
 
 # What grows is laid out and painted as a whole, so its length is the cost of one update.
 _MAX_PIECE_CHARS = 1_600
 _INDENT = 16
 
 
-def cut_pieces(text: str) -> list[str]:
-    """Return the parts of `text` that get a widget each, cut at line breaks where there are some."""
-    pieces = []
-    while len(text) > _MAX_PIECE_CHARS:
-        end = max(text.rfind("\n", 0, _MAX_PIECE_CHARS), 0)
-        if end:
-            pieces.append(text[:end])
-            text = text[end + 1 :]  # the border of two widgets is the line break
+def cut_ranges(text: str, begin: int = 0) -> list[tuple[int, int]]:
+    """Return the parts of `text` from `begin` on that get a widget each, cut at line breaks where there are some."""
+    ranges = []
+    while len(text) - begin > _MAX_PIECE_CHARS:
+        limit = begin + _MAX_PIECE_CHARS
+        end = text.rfind("\n", begin + 1, limit)
+        if end > 0:
+            ranges.append((begin, end))
+            begin = end + 1  # the border of two widgets is the line break
             continue
-        end = text.rfind(" ", 0, _MAX_PIECE_CHARS) + 1 or _MAX_PIECE_CHARS
-        pieces.append(text[:end])
-        text = text[end:]
-    return [*pieces, text]
+        end = text.rfind(" ", begin, limit) + 1 or limit
+        ranges.append((begin, end))
+        begin = end
+    return [*ranges, (begin, len(text))]
 
 
 def thinking_text(turn: ReplyTurn) -> str:
     """Return the line that stands for the thinking of a reply."""
     if turn.thinking_s is None:
-        return "Thinking"
+        return QCoreApplication.translate("ThinkingFold", "Thinking")
     if turn.is_thinking:
-        return f"Thinking … {elapsed_text(turn.thinking_s)}"
-    return f"Thought for {duration_text(turn.thinking_s)}"
+        words = QCoreApplication.translate("ThinkingFold", "Thinking … {time}")
+        return words.format(time=elapsed_text(turn.thinking_s))
+    return QCoreApplication.translate("ThinkingFold", "Thought for {time}").format(time=duration_text(turn.thinking_s))
 
 
 class FoldHead(QPushButton):
@@ -52,8 +58,8 @@ class FoldHead(QPushButton):
         self._theme = theme
         self.setCheckable(True)
         self.setProperty("kind", "fold")
-        self.setToolTip("Show or hide what the model thought")
-        self.setAccessibleDescription("Shows or hides what the model thought")
+        self.setToolTip(self.tr("Show or hide what the model thought"))
+        self.setAccessibleDescription(self.tr("Shows or hides what the model thought"))
 
     def sizeHint(self) -> QSize:
         """See QWidget."""
@@ -81,14 +87,14 @@ class ThinkingFold(QWidget):
     height_changed = Signal()
     toggled = Signal()
 
-    def __init__(self, theme: Theme, turn: ReplyTurn, parent: QWidget | None = None) -> None:
+    def __init__(self, theme: Theme, turn: ReplyTurn, measures: TextMeasures, parent: QWidget | None = None) -> None:
         super().__init__(parent)
         self._theme = theme
         self._turn = turn
-        self._pieces: list[str] = []
-        self._widgets: list[DimText] = []
-        self._heights: list[int] = []
+        self._measures = measures
+        self._widgets: dict[Part, DimText] = {}
         self._width = 0
+        self.parts: list[Part] = []
         self.head = FoldHead(theme, self)
         self.head.toggled.connect(self._on_toggled)
         self.refresh()
@@ -100,8 +106,8 @@ class ThinkingFold(QWidget):
 
     @property
     def text_widgets(self) -> Sequence[DimText]:
-        """The widgets that hold the text, top to bottom; none while it is closed."""
-        return self._widgets
+        """The widgets that hold the text, top to bottom: those near the view, and none while it is closed."""
+        return [self._widgets[part] for part in self.parts if part in self._widgets]
 
     def refresh(self) -> None:
         """Say how long the model has thought; takes no place where it has not."""
@@ -116,12 +122,16 @@ class ThinkingFold(QWidget):
         self.refresh()
         if not self.is_open or not text:
             return
-        if not self._pieces:
+        if not self.parts:
             self._show_all()
         else:
-            last = len(self._pieces) - 1
-            self._pieces[last:] = cut_pieces(self._pieces[last] + text)
-            self._show(last)
+            last = len(self.parts) - 1
+            before = self.parts.pop()
+            self._add_from(before.begin)
+            widget = self._widgets.pop(before, None)
+            if widget is not None:
+                self._widgets[self.parts[last]] = widget
+                self._fill(self.parts[last])
         self.height_changed.emit()
 
     def reread(self) -> None:
@@ -141,33 +151,77 @@ class ThinkingFold(QWidget):
             self.height_changed.emit()
 
     def fit(self, width: int) -> int:
-        """Lay out for `width` and return the height."""
-        if width != self._width:
-            self._width = width
-            self._heights = [-1] * len(self._widgets)
+        """Lay out for `width` and return the height; text is measured when it is in view."""
+        self._width = width
         px = self._theme.px
         self._place_head()
-        top, inner = self.head.height() + px(4), max(1, width - px(_INDENT))
-        for index, widget in enumerate(self._widgets):
-            if self._heights[index] < 0:
-                self._heights[index] = widget.fit(inner)
-            widget.setGeometry(px(_INDENT), top, inner, self._heights[index])
-            top += self._heights[index]
-        height = top if self._widgets else self.head.height()
+        top, inner = self._top(), self._inner()
+        for part in self.parts:
+            if part in self._widgets:
+                self._widgets[part].setGeometry(px(_INDENT), top, part.width or inner, part.height)
+            top += part.height
+        height = top if self.parts else self.head.height()
         self.resize(width, height)
         return height
 
+    def realise(self, top: int, bottom: int, deadline: float = float("inf")) -> bool:
+        """Make widgets of the text between `top` and `bottom`; return whether any height changed."""
+        y, has_changed = self._top(), False
+        for part in self.parts:
+            if y >= bottom or time.perf_counter() > deadline:
+                break
+            if y + part.height > top and not self._is_ready(part):
+                self._fill(part)
+                has_changed = True
+            y += part.height
+        return has_changed
+
+    def is_realised(self, top: int, bottom: int) -> bool:
+        """Tell whether all between `top` and `bottom` are widgets."""
+        y = self._top()
+        for part in self.parts:
+            if y < bottom and y + part.height > top and not self._is_ready(part):
+                return False
+            y += part.height
+        return True
+
+    def drop_outside(self, top: int, bottom: int) -> None:
+        """Remove widgets that are not between `top` and `bottom` nor held by the user."""
+        for part, widget in list(self._widgets.items()):
+            is_outside = widget.y() + widget.height() < top or widget.y() > bottom
+            if is_outside and not widget.hasFocus() and not widget.textCursor().hasSelection():
+                self._drop(part)
+
+    def part_at(self, y: int) -> Part | None:
+        """Return the part that stands at or below `y` and is a widget."""
+        bottom = self._top()
+        for part in self.parts:
+            bottom += part.height
+            if bottom > y and part in self._widgets:
+                return part
+        return None
+
+    def top_of(self, part: Part) -> int | None:
+        """Return where a part begins; None where it is gone."""
+        top = self._top()
+        for other in self.parts:
+            if other is part:
+                return top
+            top += other.height
+        return None
+
     def restyle(self) -> None:
         """Take the theme's present look."""
-        for widget in self._widgets:
+        for part in self.parts:
+            part.width = 0
+        for widget in self._widgets.values():
             widget.restyle()
-        self._heights = [-1] * len(self._widgets)
 
     def paintEvent(self, event: QPaintEvent) -> None:
         """See QWidget; adds the bar beside the text."""
         super().paintEvent(event)
-        if self._widgets:
-            px, top = self._theme.px, self.head.height() + self._theme.px(4)
+        if self.parts:
+            px, top = self._theme.px, self._top()
             painter = QPainter(self)
             painter.fillRect(px(5), top, px(2), self.height() - top, self._theme.colour("border"))
             painter.end()
@@ -177,23 +231,42 @@ class ThinkingFold(QWidget):
         self.toggled.emit()
 
     def _show_all(self) -> None:
-        self._pieces = cut_pieces(self._turn.thinking) if self.is_open and self._turn.thinking else []
-        self._show(0)
+        for part in list(self._widgets):
+            self._drop(part)
+        self.parts = []
+        if self.is_open and self._turn.thinking:
+            self._add_from(0)
 
-    def _show(self, first: int) -> None:
-        for index in range(first, len(self._pieces)):
-            if index == len(self._widgets):
-                widget = DimText(self._theme, self)
-                widget.setAccessibleName("Thinking")
-                widget.show()
-                self._widgets.append(widget)
-                self._heights.append(-1)
-            self._widgets[index].set_text(self._pieces[index])
-            self._heights[index] = -1
-        for widget in self._widgets[len(self._pieces) :]:
-            widget.hide()
-            widget.deleteLater()
-        del self._widgets[len(self._pieces) :], self._heights[len(self._pieces) :]
+    def _add_from(self, begin: int) -> None:
+        text = self._turn.thinking
+        self.parts += [
+            Part(start, end, height=self._measures.of_plain(text[start:end])) for start, end in cut_ranges(text, begin)
+        ]
+
+    def _is_ready(self, part: Part) -> bool:
+        return part in self._widgets and part.width == self._inner()
+
+    def _fill(self, part: Part) -> None:
+        """Show and measure a part."""
+        widget = self._widgets.get(part)
+        if widget is None:
+            widget = self._widgets[part] = DimText(self._theme, self)
+            widget.setAccessibleName(self.tr("Thinking"))
+            widget.show()
+        widget.set_text(self._turn.thinking[part.begin : part.end])
+        part.width = self._inner()
+        part.height = widget.fit(part.width)
+
+    def _drop(self, part: Part) -> None:
+        widget = self._widgets.pop(part)
+        widget.hide()
+        widget.deleteLater()
+
+    def _top(self) -> int:
+        return self.head.height() + self._theme.px(4)
+
+    def _inner(self) -> int:
+        return max(1, self._width - self._theme.px(_INDENT))
 
     def _place_head(self) -> None:
         size = self.head.sizeHint()
