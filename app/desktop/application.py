@@ -59,6 +59,7 @@ def run_window(paths: Paths, *, model: str | None, fake_engine: bool) -> int:
         settings=settings,
         save=saver.save,
         known=KnownModels.in_paths(paths),
+        settings_file=str(paths.settings_file),
     )
     sys.excepthook = _FaultReporter(parts.actions).report
     parts.window.first_painted.connect(lambda: _after_first_paint(parts, paths, settings, model, notice))

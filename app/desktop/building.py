@@ -25,6 +25,7 @@ from app.desktop.session.user_settings import UserSettings
 from app.desktop.theme.theme import Theme
 from app.desktop.widgets.chat_view import ChatView
 from app.desktop.widgets.composer import Composer
+from app.desktop.widgets.crash_card import CrashCard
 from app.desktop.widgets.find_bar import FindBar
 from app.desktop.widgets.inspector import Inspector
 from app.desktop.widgets.load_panel import LoadPanel
@@ -33,6 +34,7 @@ from app.desktop.widgets.model_picker import ModelPicker
 from app.desktop.widgets.notices import NoticeArea
 from app.desktop.widgets.readouts import Readouts
 from app.desktop.widgets.sampling_panel import SamplingPanel
+from app.desktop.widgets.settings_page import SettingsPage
 from app.desktop.widgets.sidebar import Sidebar
 from app.desktop.widgets.system_prompt import SystemPromptEdit
 from app.desktop.widgets.top_bar import TopBar
@@ -64,6 +66,8 @@ class WindowParts:
     sidebar: Sidebar
     trash: TrashPage
     find_bar: FindBar
+    settings_page: SettingsPage
+    crash_card: CrashCard
     readouts: Readouts
     sampling: SamplingPanel
     load_panel: LoadPanel
@@ -102,6 +106,7 @@ def build_window(
     settings: Settings,
     save: Callable[[str, object], None],
     known: KnownModels,
+    settings_file: str = "",
     open_link: Callable[[str], object] | None = None,
 ) -> WindowParts:
     """Start the engine behind `client` and build a window for it, not yet shown.
@@ -111,6 +116,7 @@ def build_window(
         starter: tells of the model that comes with the program, when it is first needed.
         save: keeps one setting.
         known: which model files were loaded before.
+        settings_file: where the settings are kept, to be shown.
         open_link: opens a target that the user agreed to; None hands it to the desktop.
     """
     bridge = EngineBridge(client)
@@ -185,6 +191,11 @@ def build_window(
         counts=counts,
         memory=WorkerMemory(lambda: bridge.worker_pid, background, bridge),
     )
+    settings_page, crash_card = SettingsPage(theme, window), CrashCard(theme, window)
+    settings_page.hide()  # until it is shown as a page
+    settings_page.show_file(settings_file)
+    window.notices.add_card(crash_card)
+    window.chat_view.empty_state.set_first_run(settings.last_model is None)
     frame = WindowFrame(theme, window, user, chats)
     actions = WindowActions(
         theme,
@@ -196,11 +207,14 @@ def build_window(
         presenter=presenter,
         lists=lists,
         find=find,
+        settings_page=settings_page,
+        crash_card=crash_card,
         formats=formats,
         starter=starter,
         settings=user,
         open_link=open_link,
     )
+    sidebar.settings_requested.connect(actions.show_settings)
     sidebar.new_chat_requested.connect(actions.new_chat)
     sidebar.hit_opened.connect(lambda chat_id, node_id, text: _open_hit(chats, find, chat_id, node_id, text))
     keeping = ChatKeeping(chats, background, actions.show_notice, window.notices.dismiss)
@@ -219,6 +233,8 @@ def build_window(
         sidebar=sidebar,
         trash=trash,
         find_bar=find_bar,
+        settings_page=settings_page,
+        crash_card=crash_card,
         readouts=inspector.readouts,
         sampling=inspector.sampling,
         load_panel=inspector.load_panel,

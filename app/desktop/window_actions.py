@@ -16,14 +16,16 @@ from app.desktop.session.model_session import ModelSession, ModelState, Starter
 from app.desktop.session.turns import ReplyState
 from app.desktop.session.user_settings import UserSettings
 from app.desktop.theme.theme import Theme
+from app.desktop.widgets.crash_card import CrashCard
 from app.desktop.widgets.main_window import MainWindow
 from app.desktop.widgets.model_picker import ModelPicker
 from app.desktop.widgets.notices import Notice
 from app.desktop.widgets.readouts import Readouts
+from app.desktop.widgets.settings_page import SettingsPage
 from app.desktop.widgets.shortcuts import ShortcutList, install
 from app.desktop.window_keys import Calls, chat_keys, list_keys, window_keys
 from app.settings import Theme as ThemeMode
-from engine import ErrorInfo, ModelDescription
+from engine import EngineDied, ErrorInfo, ModelDescription, ModelParams
 
 _MODE_LABELS = (
     (ThemeMode.SYSTEM, QT_TRANSLATE_NOOP("WindowActions", "As the system")),
@@ -34,6 +36,9 @@ _FORMAT_LABELS = {
     "file": QT_TRANSLATE_NOOP("WindowActions", "As in the file"),
     "completion": QT_TRANSLATE_NOOP("WindowActions", "None: plain text goes on"),
 }
+
+# What loads nearly everywhere: a small context, on the processor.
+_SAFE_PARAMS = ModelParams(n_ctx=2048, device="CPU")
 
 
 class WindowActions(QObject):
@@ -55,6 +60,8 @@ class WindowActions(QObject):
         presenter: ChatPresenter,
         lists: ListPresenter,
         find: FindPresenter,
+        settings_page: SettingsPage,
+        crash_card: CrashCard,
         formats: ChatFormatChoice,
         starter: Callable[[], Starter],
         settings: UserSettings,
@@ -68,6 +75,8 @@ class WindowActions(QObject):
         self._model = model
         self._chats = chats
         self._presenter = presenter
+        self._settings_page = settings_page
+        self._crash_card = crash_card
         self._formats = formats
         self._starter = starter
         self._settings = settings
@@ -75,7 +84,7 @@ class WindowActions(QObject):
         self._open_link = open_link or (lambda target: QDesktopServices.openUrl(QUrl(target)))
         calls: Calls = {
             "model": picker.open_menu,
-            "settings": lambda: None,
+            "settings": self.show_settings,
             "full_screen": self._toggle_full_screen,
             "shortcuts": self._show_shortcuts,
             "quit": self._quit,
@@ -175,6 +184,10 @@ class WindowActions(QObject):
         view.link_activated.connect(self.ask_about_link)
         empty.open_requested.connect(self._picker.open_file)
         empty.starter_requested.connect(lambda: self.choose_model(self._starter().name))
+        self._crash_card.load_requested.connect(self._load_after_crash)
+        self._settings_page.changed.connect(self._settings.set)
+        self._settings_page.closed.connect(lambda: window.show_page(None))
+        self._settings.changed.connect(self._on_setting_changed)
         self._picker.model_chosen.connect(self.choose_model)
         self._picker.cancel_requested.connect(self._model.cancel)
 
@@ -188,6 +201,7 @@ class WindowActions(QObject):
             self._readouts.show_model(None)
         if model.state in (ModelState.CHOOSING, ModelState.LOADING, ModelState.READY):
             notices.dismiss("model")
+            self._crash_card.hide()
         elif model.state is ModelState.FAILED and model.error is not None and self._needs_notice(model.error):
             actions = ((self.tr("Use the starter model"), lambda: self.choose_model(self._starter().name)),)
             self._show_error("model", model.error, actions)
@@ -205,9 +219,22 @@ class WindowActions(QObject):
         if description.notices:
             self.show_notice(Notice(key="loaded", text=" ".join(description.notices)))
 
-    def _on_engine_died(self, error: ErrorInfo) -> None:
-        if self._needs_notice(error):
-            self._show_error("model", error, ((self.tr("Load the model again"), self._model.load_again),))
+    def _on_engine_died(self, event: EngineDied) -> None:
+        self._crash_card.show_death(event.error, event.exit_code, event.log_tail)
+        self._window.announce(self._crash_card.text)
+
+    def _load_after_crash(self, is_safe: bool) -> None:
+        if is_safe and self._model.chosen is not None:
+            self._settings.set_load_params(self._model.chosen.last_model, _SAFE_PARAMS)
+        self._model.load_again()
+
+    def _on_setting_changed(self, _: str) -> None:
+        self._settings_page.show_settings(self._settings.now)
+
+    def show_settings(self) -> None:
+        """Show the settings in the place of the conversation."""
+        self._settings_page.show_settings(self._settings.now)
+        self._window.show_page(self._settings_page)
 
     def _needs_notice(self, error: ErrorInfo) -> bool:
         """Tell whether neither the empty chat nor the last reply shows this error already."""

@@ -28,7 +28,7 @@ class WindowFrame(QObject):
         for name in ("send_key", "follow"):
             self._apply(name)
         settings.changed.connect(self._apply)
-        theme.zoom_changed.connect(lambda zoom: settings.set("zoom", zoom))
+        theme.zoom_changed.connect(self._on_zoom_changed)
         window.state_changed.connect(self._saver.note_change)
         window.inspector.collapsed_changed.connect(self._saver.note_change)
         chats.current_changed.connect(self._saver.note_change)
@@ -66,6 +66,9 @@ class WindowFrame(QObject):
 
     def _save(self, table: Mapping[str, Any]) -> None:
         self._settings.set("window", dict(table))
+
+    def _on_zoom_changed(self, zoom: float) -> None:
+        self._settings.set("zoom", zoom)
 
     def _apply(self, name: str) -> None:
         now = self._settings.now

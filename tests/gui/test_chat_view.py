@@ -261,8 +261,9 @@ def test_only_the_last_reply_shows_its_buttons_unasked(desk: Any) -> None:
         desk.reply(f"question {number}", "answer")
     replies = [row for row in desk.view.rows if isinstance(row, ReplyRow)]
     assert [row.retry_button.isVisible() for row in replies] == [False, False, True]
-    desk.parts.conversation.start_new()
-    desk.parts.conversation.bring_back()
+    chat_id = desk.parts.conversation.chat.id
+    desk.parts.actions.new_chat()
+    desk.parts.chats.open(chat_id)
     replies = [row for row in desk.view.rows if isinstance(row, ReplyRow)]
     assert [row.retry_button.isVisible() for row in replies] == [False, False, True]
 

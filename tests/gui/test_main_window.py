@@ -17,12 +17,14 @@ from app.desktop.theme.theme import Theme
 from app.desktop.widgets.chat_view import ChatView
 from app.desktop.widgets.composer import Composer
 from app.desktop.widgets.inspector import Inspector
+from app.desktop.widgets.load_panel import LoadPanel
 from app.desktop.widgets.main_window import MainWindow
 from app.desktop.widgets.model_picker import ModelPicker
 from app.desktop.widgets.notices import Notice, NoticeArea
 from app.desktop.widgets.readouts import Readouts
 from app.desktop.widgets.sampling_panel import SamplingPanel
 from app.desktop.widgets.sides import SideName
+from app.desktop.widgets.system_prompt import SystemPromptEdit
 from app.desktop.widgets.top_bar import TopBar
 from app.desktop.window_state import SideState
 
@@ -56,7 +58,7 @@ def window(theme: Theme, qtbot: QtBot) -> Iterator[MainWindow]:
         chat_view=ChatView(theme, None, None),  # type: ignore[arg-type]
         notices=NoticeArea(theme),
         composer=Composer(theme, ModelPicker(theme, lambda: Starter(name="starter", label="Starter"), None)),
-        inspector=Inspector(theme, Readouts(theme), SamplingPanel(theme)),
+        inspector=Inspector(theme, Readouts(theme), SamplingPanel(theme), LoadPanel(theme), SystemPromptEdit(theme)),
         sidebar=Sidebar(),
         find_bar=FindBar(),
     )

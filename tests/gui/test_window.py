@@ -8,7 +8,7 @@ import pytest
 from PySide6.QtCore import Qt
 from PySide6.QtGui import QGuiApplication
 from PySide6.QtTest import QTest
-from PySide6.QtWidgets import QApplication, QLabel
+from PySide6.QtWidgets import QApplication, QLabel, QPushButton
 
 from app.desktop.session.model_session import ModelState
 from engine import (
@@ -301,11 +301,12 @@ def test_death_during_a_reply_is_shown_in_place_and_survived(desk: Any, descript
 def test_death_between_replies_is_told_with_the_way_out(desk: Any) -> None:
     desk.reply("one", "answer")
     desk.die()
-    (notice,) = desk.window.notices.notices
-    assert notice.is_error
-    desk.window.notices.button("model", "Load the model again").click()
+    card = desk.parts.crash_card
+    assert card.isVisible()
+    assert "stopped unexpectedly" in card.text
+    next(button for button in card.findChildren(QPushButton) if button.text() == "Load again").click()
     desk.qtbot.waitUntil(lambda: desk.client.count(LoadModel) == 2)
-    assert desk.window.notices.notices == []
+    assert not card.isVisible()
 
 
 @pytest.mark.allow_log("the engine died")

@@ -78,7 +78,7 @@ class ModelSession(QObject):
         changed: state, label, progress or error changed.
         loaded: ModelDescription.
         refused: ErrorInfo; the file cannot be used and the loaded model stays.
-        died: ErrorInfo; the engine is gone and the same model can be loaded again.
+        died: EngineDied; the engine is gone and the same model can be loaded again.
     """
 
     changed = Signal()
@@ -285,4 +285,4 @@ class ModelSession(QObject):
             return  # the load that follows starts a new engine
         self._request_id = None
         self._enter(ModelState.DEAD, error=event.error)
-        self.died.emit(event.error)
+        self.died.emit(event)
