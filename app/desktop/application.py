@@ -4,7 +4,6 @@ Nothing heavy is imported before the first paint: Markdown, Pygments and the mod
 """
 
 import logging
-import queue
 import signal
 import sys
 import threading
@@ -30,7 +29,6 @@ from engine import ProcessClient
 __all__ = ["build_window", "run_window"]
 
 _LOG = logging.getLogger(__name__)
-_SAVE_TIMEOUT_S = 2.0
 
 
 def run_window(paths: Paths, *, model: str | None, fake_engine: bool) -> int:
@@ -61,6 +59,7 @@ def run_window(paths: Paths, *, model: str | None, fake_engine: bool) -> int:
         known=KnownModels.in_paths(paths),
         settings_file=str(paths.settings_file),
     )
+    saver.background = parts.background
     sys.excepthook = _FaultReporter(parts.actions).report
     parts.window.first_painted.connect(lambda: _after_first_paint(parts, paths, settings, model, notice))
     claimed.raised.connect(lambda wanted: _come_to_front(parts, wanted))
@@ -71,7 +70,7 @@ def run_window(paths: Paths, *, model: str | None, fake_engine: bool) -> int:
         return application.exec()
     finally:
         parts.close()
-        saver.close()
+        saver.write_pending()
         claimed.close()
         sys.excepthook = sys.__excepthook__
 
@@ -112,28 +111,31 @@ def _starter() -> Starter:
 
 
 class _SettingsSaver:
-    """Writes settings one after the other, beside the window's thread."""
+    """Writes settings beside the window's thread; of several changes of one setting the last is kept."""
 
     def __init__(self, store: SettingsStore) -> None:
         self._store = store
-        self._waiting: queue.SimpleQueue[tuple[str, object] | None] = queue.SimpleQueue()
-        self._thread = threading.Thread(target=self._run, name="settings-saver", daemon=True)
-        self._thread.start()
+        self._pending: dict[str, object] = {}
+        self._changing = threading.Lock()
+        self._writing = threading.Lock()
+        self.background: Background | None = None
 
     def save(self, name: str, value: object) -> None:
-        self._waiting.put((name, value))
+        with self._changing:
+            self._pending[name] = value
+        if self.background is not None:
+            self.background.run(self.write_pending, lambda _: None, _log_fault)
 
-    def close(self) -> None:
-        """Write what is still to be written."""
-        self._waiting.put(None)
-        self._thread.join(_SAVE_TIMEOUT_S)
-
-    def _run(self) -> None:
-        while (item := self._waiting.get()) is not None:
-            try:
-                self._store.update(**{item[0]: item[1]})
-            except SettingsError as error:
-                _LOG.warning("a setting is not kept: %s", error)
+    def write_pending(self) -> None:
+        """Write what is not written yet; at the end, what no thread came to."""
+        with self._writing:
+            with self._changing:
+                changes, self._pending = self._pending, {}
+            if changes:
+                try:
+                    self._store.update(**changes)
+                except SettingsError as error:
+                    _log_fault(error)
 
 
 class _FaultReporter:

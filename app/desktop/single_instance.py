@@ -129,6 +129,8 @@ def claim(data_dir: Path, *, model: str | None, starting_s: float = _START_S) ->
     Raises:
         WindowNotAnswering: another process has the chats and says nothing.
     """
+    with contextlib.suppress(OSError):
+        data_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
     lock = QLockFile(str(data_dir / LOCK_NAME))
     lock.setStaleLockTime(0)  # however long a window is open; one whose process is gone is told by that
     began = time.monotonic()

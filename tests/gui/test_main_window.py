@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from PySide6.QtCore import QPoint, Qt
+from PySide6.QtCore import QPoint, QRect, Qt
 from PySide6.QtGui import QKeySequence, QShortcut
 from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QApplication, QFrame, QHBoxLayout, QLineEdit, QPushButton, QVBoxLayout, QWidget
@@ -26,7 +26,7 @@ from app.desktop.widgets.sampling_panel import SamplingPanel
 from app.desktop.widgets.sides import SideName
 from app.desktop.widgets.system_prompt import SystemPromptEdit
 from app.desktop.widgets.top_bar import TopBar
-from app.desktop.window_state import SideState
+from app.desktop.window_state import SideState, WindowState
 
 
 class Sidebar(QFrame):
@@ -207,13 +207,51 @@ def test_edge_leaves_the_conversation_its_room(window: Any) -> None:
     assert window.sidebar.width() == 236
 
 
-def test_sides_are_kept_and_made_as_they_were(window: Any) -> None:
-    window.set_sides(SideState(width=300, is_wanted=False), SideState(width=9_999))
+def test_window_is_kept_and_made_as_it_was(window: Any) -> None:
+    window.restore(
+        WindowState(
+            geometry=QRect(30, 40, 720, 500),
+            sidebar=SideState(width=300, is_wanted=False),
+            inspector=SideState(width=9_999),
+        )
+    )
+    QApplication.processEvents()
+    assert window.geometry() == QRect(30, 40, 720, 500)
+    assert seen(window) == (False, False)
+    resize(window, 1240)
     assert seen(window) == (False, True)
-    assert window.side_state(SideName.SIDEBAR) == SideState(width=300, is_wanted=False)
-    assert window.side_state(SideName.INSPECTOR) == SideState(width=480)
+    kept = window.state()
+    assert kept.geometry == QRect(30, 40, 1240, 700)
+    assert not kept.is_maximized
+    assert kept.sidebar == SideState(width=300, is_wanted=False)
+    assert kept.inspector == SideState(width=480)
     window.toggle_sidebar()
-    assert window.side_state(SideName.SIDEBAR) == SideState(width=300)
+    assert window.state().sidebar == SideState(width=300)
+
+
+def test_maximised_window_remembers_the_place_it_had(window: Any) -> None:
+    window.setGeometry(20, 30, 500, 400)
+    QApplication.processEvents()
+    window.restore(WindowState(is_maximized=True))
+    QApplication.processEvents()
+    assert window.isMaximized()
+    assert window.state().is_maximized
+    assert window.state().geometry == QRect(20, 30, 500, 400)
+
+
+def test_window_is_not_moved_to_where_nobody_sees_it(window: Any) -> None:
+    before = window.pos()
+    window.restore(WindowState(geometry=QRect(90_000, 90_000, 700, 500)))
+    assert window.pos() == before
+    assert window.screen().availableSize().expandedTo(window.size()) == window.screen().availableSize()
+
+
+@pytest.mark.qt_log_ignore("raise")
+def test_window_comes_to_the_front_from_the_task_bar(window: Any) -> None:
+    window.showMinimized()
+    window.come_to_front()
+    assert not window.isMinimized()
+    assert window.isVisible()
 
 
 def test_page_takes_the_place_of_the_conversation(window: Any, qtbot: QtBot) -> None:

@@ -147,8 +147,9 @@ def test_long_folder_name_listens_elsewhere(tmp_path: Path, qtbot: QtBot) -> Non
 
 
 @pytest.mark.allow_log("cannot be locked")
-def test_folder_that_is_missing_does_not_keep_the_window_from_opening(folder: Path, qtbot: QtBot) -> None:
-    claimed = claim(folder / "gone", model=None)
+def test_folder_that_cannot_be_made_does_not_keep_the_window_from_opening(folder: Path, qtbot: QtBot) -> None:
+    (folder / "file").touch()
+    claimed = claim(folder / "file" / "data", model=None)
     assert claimed is not None
     claimed.answer()
     claimed.close()

@@ -25,7 +25,7 @@ from app.desktop.widgets.notices import NoticeArea
 from app.desktop.widgets.side_panels import SidePanels
 from app.desktop.widgets.sides import SideName
 from app.desktop.widgets.top_bar import TopBar
-from app.desktop.window_state import SideState
+from app.desktop.window_state import WindowState, fitted_geometry
 
 _COMPOSER_SHARE = 0.4
 _MIN_CHAT = 40
@@ -152,14 +152,27 @@ class MainWindow(QMainWindow):
         if self.sidebar is not None:
             self._panels.toggle(SideName.SIDEBAR, self._surface.width())
 
-    def side_state(self, name: SideName) -> SideState:
-        """Return what is worth keeping of a side."""
-        return self._panels.state(name)
+    def state(self) -> WindowState:
+        """Return what is worth keeping of the window itself."""
+        place = self.normalGeometry()
+        return WindowState(
+            geometry=place if place.isValid() else self.geometry(),
+            is_maximized=self.isMaximized(),
+            sidebar=self._panels.state(SideName.SIDEBAR),
+            inspector=self._panels.state(SideName.INSPECTOR),
+        )
 
-    def set_sides(self, sidebar: SideState, inspector: SideState) -> None:
-        """Make the sides as they were."""
-        self._panels.restore(SideName.SIDEBAR, sidebar)
-        self._panels.restore(SideName.INSPECTOR, inspector)
+    def restore(self, state: WindowState) -> None:
+        """Make the window as it was, if it can be seen there."""
+        place = fitted_geometry(state.geometry)
+        if place is not None:
+            self.setGeometry(place)
+        else:
+            self.resize(self.size().boundedTo(self.screen().availableSize()))
+        if state.is_maximized:
+            self.setWindowState(self.windowState() | Qt.WindowState.WindowMaximized)
+        self._panels.restore(SideName.SIDEBAR, state.sidebar)
+        self._panels.restore(SideName.INSPECTOR, state.inspector)
         self._arrange()
 
     def show_page(self, page: QWidget | None) -> None:
