@@ -12,6 +12,7 @@ from types import TracebackType
 from PySide6.QtCore import QTimer
 from PySide6.QtWidgets import QApplication
 
+from app.desktop.bridge.background import Background
 from app.desktop.building import LazyParser, WindowParts, build_window
 from app.desktop.rendering.highlighting import lex
 from app.desktop.session.model_session import ChosenModel, Starter

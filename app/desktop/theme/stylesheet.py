@@ -91,6 +91,8 @@ def _buttons(c: Colours, px: Px) -> str:
 
 
 def _inputs(c: Colours, px: Px) -> str:
+    # A radius of more than half the handle's height, which is that of the groove and both margins, makes it square.
+    round_handle = min(px(12) + 2, px(4) + 2 * px(5)) // 2
     return f"""
     QLineEdit, QPlainTextEdit {{ placeholder-text-color:{c.muted}; }}
     #composerFrame {{ background:{c.raised};border:1px solid {c.control_border};border-radius:{px(12)}px; }}
@@ -110,7 +112,7 @@ def _inputs(c: Colours, px: Px) -> str:
     QSlider::groove:horizontal {{ height:{px(4)}px;background:{c.border};border-radius:{px(2)}px; }}
     QSlider::sub-page:horizontal {{ background:{c.accent};border-radius:{px(2)}px; }}
     QSlider::handle:horizontal {{ width:{px(12)}px;height:{px(12)}px;margin:-{px(5)}px 0;
-        border:1px solid {c.control_border};border-radius:{px(12) // 2 + 1}px;background:{c.raised}; }}
+        border:1px solid {c.control_border};border-radius:{round_handle}px;background:{c.raised}; }}
     QSlider::handle:horizontal:hover {{ border-color:{c.accent}; }}
     QSlider::handle:horizontal:focus {{ border:2px solid {c.accent}; }}
     QProgressBar {{ background:{c.border};border:0;border-radius:{px(2)}px;
@@ -216,6 +218,7 @@ def _inspector(c: Colours, px: Px) -> str:
 def _pages(c: Colours, px: Px) -> str:
     """Return the rules of what stands in the place of the conversation, and of the crash card and the list of keys."""
     return f"""
+    QAbstractScrollArea::corner {{ background:transparent;border:0; }}
     #settingsPage, #settingsBody, #shortcutList {{ background:{c.bg}; }}
     #notices, #noticesBody {{ background:transparent; }}
     #pageHead {{ background:{c.bg};border:0;border-bottom:1px solid {c.border}; }}

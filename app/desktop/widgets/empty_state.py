@@ -8,6 +8,8 @@ from app.desktop.rendering.plain import isolated, shortened
 from app.desktop.session.model_session import ModelSession, ModelState
 from app.desktop.theme.theme import Theme
 
+_MAX_LINE = 600
+
 
 class EmptyState(QWidget):
     """A headline, one line on the model, and buttons only where a model is missing.
@@ -111,7 +113,10 @@ class EmptyState(QWidget):
         self._fit()
 
     def _fit(self) -> None:
-        """Leave out what there is no room for, the least important first."""
+        """Keep lines short, and leave out what there is no room for, the least important first."""
+        px = self._theme.px
+        side = max(px(24), (self.width() - px(_MAX_LINE)) // 2)
+        self._box.setContentsMargins(side, px(10), side, px(10))
         margins = self._box.contentsMargins()
         width = self.width() - margins.left() - margins.right()
         room = self.height() - margins.top() - margins.bottom()
@@ -122,9 +127,7 @@ class EmptyState(QWidget):
             label.setVisible(room >= 0 and (label is not self._welcome or bool(self._is_first_run)))
 
     def _on_theme_changed(self) -> None:
-        px = self._theme.px
-        self._box.setContentsMargins(px(24), px(10), px(24), px(10))
-        self._box.setSpacing(px(10))
+        self._box.setSpacing(self._theme.px(10))
         self._fit()
 
 
