@@ -70,6 +70,7 @@ def run_window(paths: Paths, *, model: str | None, fake_engine: bool) -> int:
     try:
         return application.exec()
     finally:
+        claimed.stop_listening()
         parts.close()
         saver.write_pending()
         claimed.close()

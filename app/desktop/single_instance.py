@@ -13,7 +13,7 @@ import tempfile
 import time
 from pathlib import Path
 
-from PySide6.QtCore import QDeadlineTimer, QLockFile, QObject, QTimer, Signal
+from PySide6.QtCore import QCoreApplication, QDeadlineTimer, QLockFile, QObject, QTimer, Signal
 from PySide6.QtNetwork import QLocalServer, QLocalSocket
 
 from app.errors import WindowNotAnswering
@@ -59,10 +59,14 @@ class Claim(QObject):
             self._server.newConnection.connect(self._on_connection)
             self._on_connection()
 
-    def close(self) -> None:
-        """Give the chats free."""
+    def stop_listening(self) -> None:
+        """Let later starts wait until the chats are free, which should be soon."""
         if self._server is not None:
             self._server.close()
+
+    def close(self) -> None:
+        """Give the chats free."""
+        self.stop_listening()
         if self._lock is not None:
             self._lock.unlock()
 
@@ -152,9 +156,10 @@ def claim(data_dir: Path, *, model: str | None, starting_s: float = _START_S) ->
             if time.monotonic() - silent_since > _SILENT_S:
                 lock.removeStaleLockFile()  # refuses while the process that holds it lives
             time.sleep(_RETRY_S)
+    say = QCoreApplication.translate
     raise WindowNotAnswering(
-        "Fireside is open already, and its window does not answer.",
-        "Wait until it does, or end it and start again.",
+        say("SingleInstance", "Fireside is open already, and its window does not answer."),
+        say("SingleInstance", "Wait until it does, or end it and start again."),
     )
 
 

@@ -376,3 +376,14 @@ def test_changes_worth_keeping_are_told(window: Any, qtbot: QtBot) -> None:
 
 def test_window_without_a_sidebar_has_no_button_for_it(desk: Any) -> None:
     assert desk.window.top_bar.sidebar.isHidden() is (desk.window.sidebar is None)
+
+
+def test_page_opened_from_a_side_that_lies_over_closes_it(window: Any) -> None:
+    resize(window, 500)
+    window.toggle_sidebar()
+    page = QPushButton("page")
+    window.show_page(page)
+    assert seen(window) == (False, False)
+    assert window.focusWidget() is page
+    window.show_page(None)
+    assert window.focusWidget() is window.composer.text_edit

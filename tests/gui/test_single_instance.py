@@ -101,6 +101,15 @@ def test_chats_are_free_after_close(folder: Path, qtbot: QtBot) -> None:
     assert not (folder / LOCK_NAME).exists()
 
 
+def test_start_while_the_first_window_ends_gets_the_chats(first: Claim, folder: Path, qtbot: QtBot) -> None:
+    second = start_again(folder)
+    assert first._server is not None
+    qtbot.waitUntil(first._server.hasPendingConnections)
+    first.stop_listening()
+    first.close()
+    assert outcome(second) == "claimed"
+
+
 @pytest.mark.parametrize(
     "content",
     [b"", b"\0" * 90, b"999999999\npython3\nelsewhere\n\n\n", f"{os.getpid()}\npytest\n\n\n".encode()],

@@ -182,6 +182,7 @@ class MainWindow(QMainWindow):
         """
         if page is self._page:
             return
+        self.close_overlay()
         if self._page is None:
             self._focus_before = self.focusWidget()
         else:
@@ -190,7 +191,6 @@ class MainWindow(QMainWindow):
         if page is not None:
             page.setParent(self._surface)
             page.lower()
-        self._panels.close_overlay(self._surface.width())
         self._arrange()
         if page is not None:
             page.show()
@@ -198,6 +198,10 @@ class MainWindow(QMainWindow):
         else:
             self._focus_centre()
         self.page_changed.emit()
+
+    def close_overlay(self) -> bool:
+        """Hide the side that lies over the conversation, and tell whether there was one."""
+        return self._panels.close_overlay(self._surface.width())
 
     def come_to_front(self) -> None:
         """Show the window above all others, also from the task bar."""
@@ -231,7 +235,7 @@ class MainWindow(QMainWindow):
 
     def keyPressEvent(self, event: QKeyEvent) -> None:
         """Close the side that lies over the conversation."""
-        if event.key() != Qt.Key.Key_Escape or not self._panels.close_overlay(self._surface.width()):
+        if event.key() != Qt.Key.Key_Escape or not self.close_overlay():
             super().keyPressEvent(event)
 
     def eventFilter(self, watched: object, event: QEvent) -> bool:
@@ -336,7 +340,7 @@ class MainWindow(QMainWindow):
         if self._page is None:
             bottom = self._arrange_composer(left, column, bottom, top) - px(10)
         else:
-            bottom = area.height()
+            bottom = area.height() - (0 if self.notices.isHidden() else px(8))
         bottom = self._arrange_notices(left, column, bottom, top)
         if self._page is not None:
             self._page.setGeometry(area.left(), top, area.width(), max(0, bottom - top))
