@@ -61,6 +61,7 @@ def run_window(paths: Paths, *, model: str | None, fake_engine: bool) -> int:
         settings_file=str(paths.settings_file),
     )
     saver.background = parts.background
+    parts.window.chat_view.empty_state.set_first_run(settings.last_model is None)
     sys.excepthook = _FaultReporter(parts.actions).report
     parts.window.first_painted.connect(lambda: _after_first_paint(parts, paths, settings, model, notice))
     claimed.raised.connect(lambda wanted: _come_to_front(parts, wanted))
@@ -152,7 +153,7 @@ class _FaultReporter:
         if self._is_reporting:
             return
         self._is_reporting = True
-        text = "Something went wrong inside Fireside. Your text is kept."
+        text = QApplication.translate("Fault", "Something went wrong inside Fireside. Your text is kept.")
         self._actions.show_notice(Notice(key="fault", text=text, hint=f"{kind.__name__}: {error}", is_error=True))
         self._is_reporting = False
 

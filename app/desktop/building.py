@@ -34,7 +34,6 @@ from app.desktop.widgets.model_picker import ModelPicker
 from app.desktop.widgets.notices import NoticeArea
 from app.desktop.widgets.readouts import Readouts
 from app.desktop.widgets.sampling_panel import SamplingPanel
-from app.desktop.widgets.settings_page import SettingsPage
 from app.desktop.widgets.sidebar import Sidebar
 from app.desktop.widgets.system_prompt import SystemPromptEdit
 from app.desktop.widgets.top_bar import TopBar
@@ -66,7 +65,6 @@ class WindowParts:
     sidebar: Sidebar
     trash: TrashPage
     find_bar: FindBar
-    settings_page: SettingsPage
     crash_card: CrashCard
     readouts: Readouts
     sampling: SamplingPanel
@@ -191,11 +189,8 @@ def build_window(
         counts=counts,
         memory=WorkerMemory(lambda: bridge.worker_pid, background, bridge),
     )
-    settings_page, crash_card = SettingsPage(theme, window), CrashCard(theme, window)
-    settings_page.hide()  # until it is shown as a page
-    settings_page.show_file(settings_file)
+    crash_card = CrashCard(theme, window)
     window.notices.add_card(crash_card)
-    window.chat_view.empty_state.set_first_run(settings.last_model is None)
     frame = WindowFrame(theme, window, user, chats)
     actions = WindowActions(
         theme,
@@ -207,7 +202,7 @@ def build_window(
         presenter=presenter,
         lists=lists,
         find=find,
-        settings_page=settings_page,
+        settings_file=settings_file,
         crash_card=crash_card,
         formats=formats,
         starter=starter,
@@ -233,7 +228,6 @@ def build_window(
         sidebar=sidebar,
         trash=trash,
         find_bar=find_bar,
-        settings_page=settings_page,
         crash_card=crash_card,
         readouts=inspector.readouts,
         sampling=inspector.sampling,

@@ -111,12 +111,6 @@ class ChatPresenter(QObject):
         if message := self.conversation.last_message:
             self._window.chat_view.begin_edit(message.turn_id)
 
-    def step_variant(self, step: int) -> None:
-        """Show another variant of the newest message that has some."""
-        turn = next((turn for turn in reversed(self.conversation.turns) if turn.num_variants > 1), None)
-        if turn is not None:
-            self.conversation.show_variant(turn.turn_id, step)
-
     def _on_action(self, action: TurnAction, turn_id: str) -> None:
         conversation = self.conversation
         match action:

@@ -91,6 +91,7 @@ class ListPresenter(QObject):
         self._trash.focus_list()
 
     def _open(self, chat_id: str) -> None:
+        self._window.close_overlay()
         self._window.show_page(None)
         self._chats.open(chat_id)
 

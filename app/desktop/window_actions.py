@@ -60,7 +60,7 @@ class WindowActions(QObject):
         presenter: ChatPresenter,
         lists: ListPresenter,
         find: FindPresenter,
-        settings_page: SettingsPage,
+        settings_file: str,
         crash_card: CrashCard,
         formats: ChatFormatChoice,
         starter: Callable[[], Starter],
@@ -75,7 +75,8 @@ class WindowActions(QObject):
         self._model = model
         self._chats = chats
         self._presenter = presenter
-        self._settings_page = settings_page
+        self._settings_file = settings_file
+        self._settings_page: SettingsPage | None = None
         self._crash_card = crash_card
         self._formats = formats
         self._starter = starter
@@ -177,16 +178,12 @@ class WindowActions(QObject):
         window.composer.page_requested.connect(view.scroll_page)
         window.model_dropped.connect(self.choose_model)
         window.top_bar.new_chat_requested.connect(self.new_chat)
-        window.top_bar.sidebar_toggled.connect(window.toggle_sidebar)
-        window.top_bar.inspector_toggled.connect(window.toggle_inspector)
         window.top_bar.menu_requested.connect(self._open_menu)
         view.load_requested.connect(self._model.load_again)
         view.link_activated.connect(self.ask_about_link)
         empty.open_requested.connect(self._picker.open_file)
         empty.starter_requested.connect(lambda: self.choose_model(self._starter().name))
         self._crash_card.load_requested.connect(self._load_after_crash)
-        self._settings_page.changed.connect(self._settings.set)
-        self._settings_page.closed.connect(lambda: window.show_page(None))
         self._settings.changed.connect(self._on_setting_changed)
         self._picker.model_chosen.connect(self.choose_model)
         self._picker.cancel_requested.connect(self._model.cancel)
@@ -229,10 +226,16 @@ class WindowActions(QObject):
         self._model.load_again()
 
     def _on_setting_changed(self, _: str) -> None:
-        self._settings_page.show_settings(self._settings.now)
+        if self._settings_page is not None:
+            self._settings_page.show_settings(self._settings.now)
 
     def show_settings(self) -> None:
-        """Show the settings in the place of the conversation."""
+        """Show the settings in the place of the conversation; the page is made when it is first wanted."""
+        if self._settings_page is None:
+            self._settings_page = page = SettingsPage(self._theme, self._window)
+            page.show_file(self._settings_file)
+            page.changed.connect(self._settings.set)
+            page.closed.connect(lambda: self._window.show_page(None))
         self._settings_page.show_settings(self._settings.now)
         self._window.show_page(self._settings_page)
 

@@ -1,16 +1,16 @@
 """WindowFrame: the settings that change the window itself, and what the window remembers of itself."""
 
+import dataclasses
 from collections.abc import Mapping
 from typing import Any
 
-from PySide6.QtCore import QObject, Qt
+from PySide6.QtCore import QObject
 
 from app.desktop.session.chats import Chats
 from app.desktop.session.user_settings import UserSettings
 from app.desktop.theme.theme import Theme
 from app.desktop.widgets.main_window import MainWindow
-from app.desktop.widgets.sides import SideName
-from app.desktop.window_state import WindowState, WindowStateSaver, fitted_geometry, read_window_state
+from app.desktop.window_state import WindowState, WindowStateSaver, read_window_state
 
 
 class WindowFrame(QObject):
@@ -24,7 +24,9 @@ class WindowFrame(QObject):
         self._chats = chats
         self._state = read_window_state(settings.now.window)
         self._saver = WindowStateSaver(self._read, self._save, settings.now.window, self)
-        self._restore()
+        window.restore(self._state)
+        if settings.now.window:
+            window.inspector.set_collapsed(self._state.collapsed)
         for name in ("send_key", "follow"):
             self._apply(name)
         settings.changed.connect(self._apply)
@@ -43,24 +45,11 @@ class WindowFrame(QObject):
         """Keep the state of now."""
         self._saver.save_now()
 
-    def _restore(self) -> None:
-        window, state = self._window, self._state
-        geometry = fitted_geometry(state.geometry)
-        if geometry is not None:
-            window.setGeometry(geometry)
-        if state.is_maximized:
-            window.setWindowState(window.windowState() | Qt.WindowState.WindowMaximized)
-        window.set_sides(state.sidebar, state.inspector)
-        window.inspector.set_collapsed(state.collapsed)
-
     def _read(self) -> WindowState:
-        window, chat = self._window, self._chats.current.chat
-        return WindowState(
-            geometry=window.normalGeometry() if window.isMaximized() or window.isFullScreen() else window.geometry(),
-            is_maximized=window.isMaximized(),
-            sidebar=window.side_state(SideName.SIDEBAR),
-            inspector=window.side_state(SideName.INSPECTOR),
-            collapsed=tuple(sorted(window.inspector.collapsed)),
+        chat = self._chats.current.chat
+        return dataclasses.replace(
+            self._window.state(),
+            collapsed=tuple(sorted(self._window.inspector.collapsed)),
             chat_id=chat.id if chat.is_begun else None,
         )
 
