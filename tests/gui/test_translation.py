@@ -20,7 +20,8 @@ from app.desktop.widgets.shortcuts import Shortcut, ShortcutList
 from app.desktop.widgets.side_panels import SidePanels
 from app.desktop.widgets.top_bar import TopBar
 from app.settings import Settings
-from engine import ErrorInfo
+from engine import ErrorInfo, Generate
+from tests.gui.scripted_engine import Desk, finished
 from tests.gui.translated import MarkingTranslator, untranslated
 
 # What is in no language: the names of keys, of models and files, and what the engine said.
@@ -159,3 +160,23 @@ def test_damaged_file_is_left_alone(qapp: QApplication, tmp_path: Path) -> None:
     if translator is not None:
         qapp.removeTranslator(translator)
         translator.deleteLater()
+
+
+def test_whole_window_with_a_chat_goes_through_the_translation(
+    translator: MarkingTranslator, make_desk: Callable[..., Desk]
+) -> None:
+    desk = make_desk()
+    desk.load()
+    desk.reply("QUESTION", "ANSWER\n\n```py\nx = 1\n```\n\n| A |\n|--|\n| B |")
+    desk.parts.conversation.retry()
+    desk.parts.conversation.submit("QUESTION")
+    desk.client.emit(finished(desk.client.last(Generate).request_id, "ANSWER", thinking="hm", thinking_s=1.0))
+    desk.window.inspector.set_collapsed(())
+    desk.parts.actions.show_settings()
+    desk.qtbot.waitUntil(lambda: not desk.parts.conversation.queue)
+    data = {"QUESTION", "Small", "/models/small.gguf", "Fireside"}
+    assert untranslated(desk.window, lambda text: text in data) == []
+    actions = [*desk.parts.actions.menu().actions()]
+    assert [action.text() for action in actions if action.text() and "⟦" not in action.text()] == []
+    keys = desk.parts.actions.shortcuts
+    assert [key for key in keys if "⟦" not in key.label or "⟦" not in key.group] == []
