@@ -39,6 +39,9 @@ INSIDE = """
 | --- | --- | --- | --- |
 | llama.cpp and ggml | built from source with llama-cpp-python | MIT | https://github.com/ggml-org/llama.cpp |
 | Qt 6 | inside PySide6-Essentials, as shared libraries that can be exchanged | LGPL-3.0-only | https://www.qt.io |
+| STIX Two Math | inside ziamath, the font of formulas | OFL-1.1 | https://www.stixfonts.org |
+| DejaVu Sans | inside ziafont | Bitstream-Vera | https://dejavu-fonts.github.io |
+| unimathsymbols.txt | inside latex2mathml, a table, unchanged | LPPL-1.3c | https://milde.users.sourceforge.net |
 
 ## The starter model
 

@@ -1,7 +1,7 @@
 """Markdown rules for formulas: what a formula is, so that its source reaches the screen untouched.
 
 Delimiters are backslash-parenthesis, backslash-bracket, `$$` and `$`. A single `$` opens only before a non-blank and
-closes only after a non-blank and not before a digit, so prices stay prices. Formulas are shown as their source.
+closes only after a non-blank and not before a digit, so prices stay prices.
 """
 
 from markdown_it import MarkdownIt
@@ -28,12 +28,13 @@ def _inline_formula(state: StateInline, silent: bool) -> bool:
     if not opener.startswith(("\\", "$")):
         return False
     end = _formula_end(state.src, state.pos, state.posMax, opener)
+    kind = "formula"
     if end is None:
         if opener not in _BACKSLASH_PAIRS:
             return False
-        end = state.pos + 2
+        kind, end = "text", state.pos + 2
     if not silent:
-        token = state.push("text", "", 0)
+        token = state.push(kind, "", 0)
         token.content = state.src[state.pos : end]
     state.pos = end
     return True

@@ -14,11 +14,14 @@ from markdown_it.utils import EnvType, OptionsDict
 
 from app.desktop.rendering.blocks import Block, BlockKind, Env
 from app.desktop.rendering.direction import following_direction, inline_direction
+from app.desktop.rendering.formula_names import formula_name, tex_of
 from app.desktop.rendering.formulas import OPEN_END, add_formula_rules
 from app.desktop.rendering.links import is_allowed
 from app.desktop.rendering.plain import shortened
+from app.desktop.rendering.tex_subset import is_supported
 
 _MAX_SHOWN_TARGET = 200
+_DISPLAY_OPENERS = ("\\[", "$$")
 
 
 class Renderer:
@@ -120,9 +123,29 @@ class _ReplyHTML(RendererHTML):
     def code_inline(self, tokens: Sequence[Token], idx: int, options: OptionsDict, env: EnvType) -> str:
         return f"<code>{html.escape(tokens[idx].content)}</code>"
 
+    def formula(self, tokens: Sequence[Token], idx: int, options: OptionsDict, env: EnvType) -> str:
+        source = tokens[idx].content
+        if not is_supported(tex_of(source)):
+            return f"<code>{html.escape(source)}</code>"
+        return f'<img src="{formula_name(source, is_display=source.startswith(_DISPLAY_OPENERS))}">'
+
     def formula_block(self, tokens: Sequence[Token], idx: int, options: OptionsDict, env: EnvType) -> str:
-        lines = html.escape(tokens[idx].content).split("\n")
+        token = tokens[idx]
+        source = token.content.strip()
+        if not token.meta["is_open"] and is_supported(tex_of(source)):
+            return f'<p align="center" dir="ltr"><img src="{formula_name(source, is_display=True)}"></p>'
+        lines = html.escape(token.content).split("\n")
         return f'<p class="source" dir="ltr">{"<br>".join(lines)}</p>'
+
+    def renderInlineAsText(self, tokens: Sequence[Token] | None, options: OptionsDict, env: EnvType) -> str:
+        """Return the words of an image's label; a formula or code in it is its source."""
+        words = ""
+        for token in tokens or ():
+            if token.type == "image":
+                words += self.renderInlineAsText(token.children, options, env)
+            else:
+                words += " " if token.type == "softbreak" else token.content
+        return words
 
     def image(self, tokens: Sequence[Token], idx: int, options: OptionsDict, env: EnvType) -> str:
         token = tokens[idx]

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from PySide6.QtCore import QMimeData, QRect, QRectF, Qt, QUrl, Signal
+from PySide6.QtCore import QEvent, QMimeData, QPointF, QRect, QRectF, Qt, QUrl, Signal
 from PySide6.QtGui import (
     QColor,
     QImage,
@@ -16,6 +16,9 @@ from PySide6.QtGui import (
 )
 from PySide6.QtWidgets import QFrame, QTextBrowser, QWidget
 
+from app.desktop.rendering.formula_document import Placement, paint_selected, place_formulas, source_text
+from app.desktop.rendering.formula_images import FormulaImages
+from app.desktop.rendering.formula_names import SCHEME
 from app.desktop.theme.theme import Theme
 
 _QUOTE_INDENT = 16
@@ -30,14 +33,19 @@ class SafeBrowser(QTextBrowser):
     Signals:
         link_activated: the target, allowed but not yet agreed to.
         link_hovered: the target, empty when the pointer left it.
+        refilled: formulas were drawn; the height may be another one.
     """
 
     link_activated = Signal(str)
     link_hovered = Signal(str)
+    refilled = Signal()
 
-    def __init__(self, theme: Theme, parent: QWidget | None = None) -> None:
+    def __init__(self, theme: Theme, parent: QWidget | None = None, *, formulas: FormulaImages | None = None) -> None:
         super().__init__(parent)
         self._theme = theme
+        self._formulas = formulas
+        self._placement = Placement()
+        self._placed_width = 0
         self._html = ""
         self._is_styled = False
         self.setOpenLinks(False)
@@ -55,12 +63,32 @@ class SafeBrowser(QTextBrowser):
         self.document().setDocumentMargin(0)
         self.anchorClicked.connect(self._on_anchor_clicked)
         self.highlighted.connect(self._on_highlighted)
+        if formulas is not None:
+            formulas.drawn.connect(self._on_drawn)
 
     def loadResource(self, kind: int, name: QUrl | str) -> Any:
-        """Answer every request with one transparent pixel: an empty answer would let Qt open the target itself."""
+        """Answer with the picture of a formula or with one transparent pixel.
+
+        An empty answer would let Qt open the target itself.
+        """
+        target = name if isinstance(name, str) else name.toString()
+        if self._formulas is not None and target.startswith(SCHEME):
+            drawing = self._formulas.image(target, self.devicePixelRatioF())
+            if drawing is not None:
+                return drawing
         image = QImage(1, 1, QImage.Format.Format_ARGB32)
         image.fill(QColor(0, 0, 0, 0))
         return image
+
+    @property
+    def html(self) -> str:
+        """What is shown, without colours."""
+        return self._html
+
+    @property
+    def placement(self) -> Placement:
+        """How far its formulas are."""
+        return self._placement
 
     def set_html(self, source: str) -> None:
         """Show other HTML; a selection is kept."""
@@ -77,6 +105,10 @@ class SafeBrowser(QTextBrowser):
 
     def fit(self, width: int) -> int:
         """Lay out for `width` and return the height."""
+        if width != self._placed_width and self._placement.width > min(width, self._placed_width or width):
+            self._placed_width = width
+            self._show()
+        self._placed_width = width
         self.document().setTextWidth(width)
         return max(1, -int(-self.document().size().height() // 1))
 
@@ -109,6 +141,17 @@ class SafeBrowser(QTextBrowser):
             block = block.next()
         painter.end()
         super().paintEvent(event)
+        if self._formulas is not None and self._placement.width and self.textCursor().hasSelection():
+            painter = QPainter(self.viewport())
+            shift = QPointF(-self.horizontalScrollBar().value(), -self.verticalScrollBar().value())
+            paint_selected(painter, self.textCursor(), self._formulas, self.devicePixelRatioF(), shift)
+            painter.end()
+
+    def event(self, event: QEvent) -> bool:
+        """See QWidget."""
+        if event.type() == QEvent.Type.DevicePixelRatioChange and self._placement.width:
+            self._show()
+        return super().event(event)
 
     def mouseMoveEvent(self, event: QMouseEvent) -> None:
         """See QWidget."""
@@ -141,6 +184,20 @@ class SafeBrowser(QTextBrowser):
     def _fill(self, source: str) -> None:
         self.document().setHtml(source)
         self._trim_ends()
+        self._placement = Placement()
+        if f'<img src="{SCHEME}' in source:
+            self._placement = place_formulas(self.document(), self._theme, self._formulas, self._placed_width)
+            # Pictures have no words for a screen reader.
+            whole = QTextCursor(self.document())
+            whole.select(QTextCursor.SelectionType.Document)
+            self.setAccessibleDescription(selected_text(whole))
+        elif self.accessibleDescription():
+            self.setAccessibleDescription("")
+
+    def _on_drawn(self) -> None:
+        if self._placement.is_pending:
+            self._show()
+            self.refilled.emit()
 
     def _trim_ends(self) -> None:
         """Drop the space above the first and below the last block: the gap between segments is the row's."""
@@ -172,19 +229,15 @@ def _set_bottom(block_format: QTextBlockFormat) -> bool:
 def selected_text(cursor: QTextCursor) -> str:
     """Return the selection with real line breaks; QTextDocument.toPlainText would turn no-break blanks into blanks."""
     return (
-        cursor.selectedText()
-        .replace("\u2029", "\n")
-        .replace("\u2028", "\n")
-        .replace("\ufdd0", "")
-        .replace("\ufdd1", "")
+        source_text(cursor).replace("\u2029", "\n").replace("\u2028", "\n").replace("\ufdd0", "").replace("\ufdd1", "")
     )
 
 
 class TableBrowser(SafeBrowser):
     """A table; wider than the column it scrolls sideways, and words stay whole."""
 
-    def __init__(self, theme: Theme, parent: QWidget | None = None) -> None:
-        super().__init__(theme, parent)
+    def __init__(self, theme: Theme, parent: QWidget | None = None, *, formulas: FormulaImages | None = None) -> None:
+        super().__init__(theme, parent, formulas=formulas)
         self.setWordWrapMode(QTextOption.WrapMode.WordWrap)
         self.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAsNeeded)
 
