@@ -15,6 +15,7 @@ from pytestqt.qtbot import QtBot
 from app.desktop.rendering.links import is_allowed
 from app.desktop.rendering.plain import has_visible_text, isolated, tool_tip_text
 from app.desktop.rendering.renderer import Renderer
+from app.desktop.rendering.reply_stream import MAX_BLOCK_CHARS
 from app.desktop.rendering.safe_browser import SafeBrowser, selected_text
 from app.desktop.theme.theme import Theme
 
@@ -141,9 +142,10 @@ def test_image_becomes_a_link(renderer: Renderer) -> None:
 
 
 def test_huge_data_image_is_cut(renderer: Renderer) -> None:
-    text = plain_of(renderer, f"![a](data:image/png;base64,{'A' * 5_000_000})")
-    assert text.startswith("a (data:image/png")
-    assert len(text) < 400
+    assert plain_of(renderer, f"![a](data:image/png;base64,{'A' * 9_000})").startswith("a (data:image/png")
+    for size in (9_000, 5_000_000):
+        text = plain_of(renderer, f"![a](data:image/png;base64,{'A' * size})")
+        assert len(text) <= MAX_BLOCK_CHARS + 2
 
 
 @pytest.mark.parametrize(

@@ -34,6 +34,10 @@ class Block:
     language: str = ""
 
 
+# Follows a line of which only the beginning is shown; the widget says so in words.
+CUT_LINE = Block(kind=BlockKind.TEXT, size=1, html='<p class="cut"></p>')
+
+
 def normalized(text: str) -> str:
     """Return `text` with the line breaks and characters that the parser works with."""
     if "\r" in text:

@@ -1,9 +1,12 @@
-"""CodeBlock: a code block with its language and a Copy button; text only, whatever the code holds."""
+"""CodeBlock: a code block with its language and what can be done with it; text only, whatever the code holds."""
 
-from PySide6.QtCore import Qt, QTimer
-from PySide6.QtGui import QGuiApplication, QTextCursor, QTextOption, QWheelEvent
+import re
+
+from PySide6.QtCore import Qt, QTimer, Signal
+from PySide6.QtGui import QGuiApplication, QKeyEvent, QTextCursor, QTextOption, QWheelEvent
 from PySide6.QtWidgets import QFrame, QHBoxLayout, QLabel, QPlainTextEdit, QPushButton, QWidget
 
+from app.desktop.rendering.code_display import FOLDED_LINES, MAX_LINES, CodeDisplay
 from app.desktop.rendering.highlighting import CodeHighlighter, CodeLexer, LineSpans
 from app.desktop.rendering.plain import isolated, shortened
 from app.desktop.theme.theme import Theme
@@ -12,6 +15,38 @@ _RELEX_MS = 250
 _MAX_STREAMING_LINES = 300
 _COPIED_MS = 1500
 _PAD = 12
+_HEAD = 30
+_FOOT = 30
+# Language as fences name it, and the ending of its files.
+_ENDINGS = {
+    "python": "py",
+    "javascript": "js",
+    "typescript": "ts",
+    "bash": "sh",
+    "shell": "sh",
+    "markdown": "md",
+    "rust": "rs",
+    "ruby": "rb",
+    "c++": "cpp",
+    "c#": "cs",
+    "csharp": "cs",
+    "kotlin": "kt",
+    "yaml": "yml",
+    "latex": "tex",
+    "perl": "pl",
+    "haskell": "hs",
+    "powershell": "ps1",
+    "text": "txt",
+    "plaintext": "txt",
+}
+_PLAIN_ENDING = re.compile(r"[a-z][a-z0-9]{0,7}")
+
+
+def suggested_file_name(language: str) -> str:
+    """Return a file name for code of a language as a fence names it."""
+    name = language.lower()
+    ending = _ENDINGS.get(name, name)
+    return f"code.{ending if _PLAIN_ENDING.fullmatch(ending) else 'txt'}"
 
 
 class CodeText(QPlainTextEdit):
@@ -44,8 +79,38 @@ class CodeText(QPlainTextEdit):
             event.ignore()
 
 
+class _HeadButton(QPushButton):
+    """A button of the head; of all only one is on the way of Tab, the arrow keys reach its neighbours."""
+
+    def __init__(self, text: str, name: str, parent: QWidget) -> None:
+        super().__init__(text, parent)
+        self.setProperty("kind", "small")
+        self.setAccessibleName(name)
+        self.setToolTip(name)
+        self.setFocusPolicy(Qt.FocusPolicy.ClickFocus)
+        self.setCursor(Qt.CursorShape.PointingHandCursor)
+
+    def keyPressEvent(self, event: QKeyEvent) -> None:
+        """See QWidget."""
+        step = {Qt.Key.Key_Left: -1, Qt.Key.Key_Right: 1}.get(Qt.Key(event.key()), 0)
+        row = [button for button in self.parentWidget().findChildren(_HeadButton) if not button.isHidden()]
+        index = row.index(self) + step
+        if step and 0 <= index < len(row):
+            row[index].setFocus(Qt.FocusReason.TabFocusReason)
+        else:
+            super().keyPressEvent(event)
+
+
 class CodeBlock(QFrame):
-    """Shows code that may still grow."""
+    """Shows code that may still grow; long code that is whole when it is first shown is folded.
+
+    Signals:
+        save_requested: the exact code and a file name for it.
+        resized: the user folded, unfolded or wrapped it; its height for the present width is another one.
+    """
+
+    save_requested = Signal(str, str)
+    resized = Signal()
 
     def __init__(self, theme: Theme, lexer: CodeLexer, parent: QWidget | None = None) -> None:
         super().__init__(parent)
@@ -54,6 +119,10 @@ class CodeBlock(QFrame):
         self._code = ""
         self._language = ""
         self._num_lexed_chars = -1
+        self._display = CodeDisplay()
+        self._is_folded = False
+        self._width = 0
+        self._measured_width = 0
         self._text_width = 0.0
         self._line_heights: list[float] = []
         self._line_widths: list[float] = []
@@ -64,17 +133,25 @@ class CodeBlock(QFrame):
         self._label = QLabel(self._head)
         self._label.setTextFormat(Qt.TextFormat.PlainText)
         self._label.setProperty("role", "language")
-        self._copy = QPushButton("Copy", self._head)
-        self._copy.setProperty("kind", "small")
-        self._copy.setAccessibleName("Copy code")
-        self._copy.setToolTip("Copy code")
-        self._copy.setFocusPolicy(Qt.FocusPolicy.ClickFocus)
-        self._copy.setCursor(Qt.CursorShape.PointingHandCursor)
+        self._wrap = _HeadButton(self.tr("Wrap"), self.tr("Wrap long lines"), self._head)
+        self._wrap.setCheckable(True)
+        self._wrap.toggled.connect(self._on_wrap_toggled)
+        self._save = _HeadButton(self.tr("Save"), self.tr("Save code as a file"), self._head)
+        self._save.clicked.connect(lambda: self.save_requested.emit(self._code, suggested_file_name(self._language)))
+        self._copy = _HeadButton(self.tr("Copy"), self.tr("Copy code"), self._head)
+        self._copy.setFocusPolicy(Qt.FocusPolicy.StrongFocus)
         self._copy.clicked.connect(self.copy)
         row = QHBoxLayout(self._head)
         row.setContentsMargins(theme.px(_PAD), 0, theme.px(4), 0)
+        row.setSpacing(0)
         row.addWidget(self._label, 1)
-        row.addWidget(self._copy)
+        for button in (self._wrap, self._save, self._copy):
+            row.addWidget(button)
+        self._foot = QPushButton(self)
+        self._foot.setProperty("kind", "small")
+        self._foot.setFocusPolicy(Qt.FocusPolicy.StrongFocus)
+        self._foot.clicked.connect(self._on_unfold)
+        self._foot.hide()
         self._text = CodeText(self)
         self._highlighter = CodeHighlighter(self._text.document(), theme.colours)
         self._relex_timer = QTimer(self)
@@ -84,7 +161,7 @@ class CodeBlock(QFrame):
         self._copied_timer = QTimer(self)
         self._copied_timer.setSingleShot(True)
         self._copied_timer.setInterval(_COPIED_MS)
-        self._copied_timer.timeout.connect(lambda: self._copy.setText("Copy"))
+        self._copied_timer.timeout.connect(lambda: self._copy.setText(self.tr("Copy")))
         self._show_language()
         self.restyle()
 
@@ -98,6 +175,21 @@ class CodeBlock(QFrame):
         """The widget that holds the text."""
         return self._text
 
+    @property
+    def is_folded(self) -> bool:
+        """Whether only the first lines are shown."""
+        return self._is_folded
+
+    @property
+    def head_buttons(self) -> tuple[QPushButton, QPushButton, QPushButton]:
+        """Wrap, Save and Copy."""
+        return self._wrap, self._save, self._copy
+
+    @property
+    def foot_button(self) -> QPushButton:
+        """Shows all lines, or says what is not shown."""
+        return self._foot
+
     def set_code(self, code: str, language: str, *, is_growing: bool) -> None:
         """Show `code`; what it shares with the code before stays where it is."""
         if language != self._language:
@@ -105,6 +197,9 @@ class CodeBlock(QFrame):
             self._show_language()
             self._num_lexed_chars = -1
         if code != self._code:
+            # What was read while it grew is never folded away.
+            is_first = not self._code and not is_growing
+            self._is_folded = is_first and code.count("\n") >= FOLDED_LINES
             self._replace(code)
         if not is_growing:
             self._relex_timer.stop()
@@ -116,7 +211,7 @@ class CodeBlock(QFrame):
     def copy(self) -> None:
         """Put the exact code on the clipboard."""
         QGuiApplication.clipboard().setText(self._code)
-        self._copy.setText("Copied")
+        self._copy.setText(self.tr("Copied"))
         self._copied_timer.start()
 
     def restyle(self) -> None:
@@ -131,20 +226,64 @@ class CodeBlock(QFrame):
     def fit(self, width: int) -> int:
         """Place head and text for `width` and return the height."""
         px = self._theme.px
-        head, pad = px(30), px(_PAD)
+        self._width = width
+        head, pad = px(_HEAD), px(_PAD)
         inner = width - 2 - 2 * pad
         self._head.setGeometry(1, 1, width - 2, head)
+        if self._wrap.isChecked() and inner != self._measured_width:
+            self._text.resize(inner, self._text.height())
+            self._measured_width = inner
+            self._measure(0)
         height = round(sum(self._line_heights)) + 2
         # The text keeps its right edge free only inside: code may scroll under the edge of the block.
-        is_wider = self._text_width > inner + pad
+        is_wider = not self._wrap.isChecked() and self._text_width > inner + pad
         bar = self._text.horizontalScrollBar().sizeHint().height() if is_wider else 0
-        self._text.setGeometry(1 + pad, 1 + head + px(10), inner + pad, height + bar)
-        return head + px(10) + height + (bar if bar else px(10)) + 2
+        text_width = inner if self._wrap.isChecked() else inner + pad
+        self._text.setGeometry(1 + pad, 1 + head + px(10), text_width, height + bar)
+        bottom = head + px(10) + height + (bar if bar else px(10)) + 2
+        if self._foot.isHidden():
+            return bottom
+        foot_width = min(self._foot.sizeHint().width(), width - 2 - px(8))
+        self._foot.setGeometry(1 + px(4), bottom - px(4), foot_width, px(_FOOT) - px(4))
+        return bottom + px(_FOOT) - px(2)
+
+    def _on_wrap_toggled(self, is_on: bool) -> None:
+        mode = QTextOption.WrapMode.WrapAtWordBoundaryOrAnywhere if is_on else QTextOption.WrapMode.NoWrap
+        self._text.setWordWrapMode(mode)
+        edit = QPlainTextEdit.LineWrapMode
+        self._text.setLineWrapMode(edit.WidgetWidth if is_on else edit.NoWrap)
+        self._measured_width = 0
+        if not is_on:
+            self._measure(0)
+        self.resized.emit()
+
+    def _on_unfold(self) -> None:
+        self._is_folded = False
+        code, self._code = self._code, ""
+        self._replace(code)
+        self._relex()
+        self.resized.emit()
 
     def _show_language(self) -> None:
         name = isolated(shortened(self._language, 40))
-        self._label.setText(name or "code")
-        self._text.setAccessibleName(f"Code, {name}" if name else "Code")
+        self._label.setText(name or self.tr("code"))
+        self._text.setAccessibleName(self.tr("Code, {language}").format(language=name) if name else self.tr("Code"))
+
+    def _show_foot(self) -> None:
+        """Say what is not shown."""
+        if self._is_folded:
+            text = self.tr("Show all {count} lines").format(count=self._code.count("\n") + 1)
+        elif self._display.has_more:
+            text = self.tr("Only the first {count} lines are shown; copying gives all").format(count=MAX_LINES)
+        elif self._display.num_cut_lines:
+            text = self.tr("A line is too long to be shown whole; copying gives all of it")
+        else:
+            text = ""
+        if text != self._foot.text():
+            self._foot.setText(text)
+            self._foot.setToolTip(text)
+        self._foot.setEnabled(self._is_folded)
+        self._foot.setVisible(bool(text))
 
     def _replace(self, code: str) -> None:
         old, self._code = self._code, code
@@ -152,12 +291,15 @@ class CodeBlock(QFrame):
         first_changed = max(0, document.blockCount() - 1)
         cursor = QTextCursor(document)
         cursor.movePosition(QTextCursor.MoveOperation.End)
-        if code.startswith(old):
-            cursor.insertText(code[len(old) :])
+        if old and code.startswith(old):
+            cursor.insertText(self._display.feed(code[len(old) :]))
         else:
+            self._display = CodeDisplay(max_lines=FOLDED_LINES if self._is_folded else MAX_LINES)
             cursor.select(QTextCursor.SelectionType.Document)
-            cursor.insertText(code)
+            cursor.insertText(self._display.feed(code))
             first_changed = 0
+        self._show_foot()
+        self._measured_width = 0
         self._measure(first_changed)
 
     def _measure(self, first_line: int) -> None:

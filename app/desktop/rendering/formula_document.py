@@ -16,6 +16,7 @@ from PySide6.QtGui import (
     QTextImageFormat,
 )
 
+from app.desktop.rendering.code_anchors import code_of
 from app.desktop.rendering.formula_images import FormulaImages, Look
 from app.desktop.rendering.formula_names import Formula, formula_of
 from app.desktop.theme.theme import Theme
@@ -147,18 +148,30 @@ def _show_source(cursor: QTextCursor, formula: Formula, theme: Theme) -> None:
 
 
 def source_text(cursor: QTextCursor) -> str:
-    """Return the selection with the source of each formula in its place."""
+    """Return the selection with the source of each formula in its place, and without the links that copy code."""
     text = cursor.selectedText()
-    if OBJECT not in text:
-        return text
     start, end = cursor.selectionStart(), cursor.selectionEnd()
+    left_out = {position for span in _copy_links(cursor.document(), start, end) for position in span}
+    if OBJECT not in text and not left_out:
+        return text
     sources = {position: formula.source for position, formula in formula_positions(cursor.document(), start, end)}
     pieces = []
     position = start
     for character in text:
-        pieces.append(sources.get(position, character))
+        if position not in left_out:
+            pieces.append(sources.get(position, character))
         position += 2 if character > "\uffff" else 1
     return "".join(pieces)
+
+
+def _copy_links(document: QTextDocument, start: int, end: int) -> Iterator[range]:
+    """Yield where the lines are that only copy code, each with the line break before it."""
+    block = document.findBlock(start)
+    while block.isValid() and block.position() < end:
+        pieces = block.begin()
+        if not pieces.atEnd() and code_of(pieces.fragment().charFormat().anchorHref()) is not None:
+            yield range(block.position() - 1, block.position() + block.length() - 1)
+        block = block.next()
 
 
 def paint_selected(painter: QPainter, cursor: QTextCursor, images: FormulaImages, ratio: float, shift: QPointF) -> None:

@@ -17,6 +17,7 @@ Span = tuple[int, int, str]
 LineSpans = Sequence[Sequence[Span]]
 
 _MAX_INLINE_LINES = 300
+_MAX_INLINE_CHARS = 12_000
 _MAX_LINE_CHARS = 2_000
 _MAX_CHARS = 400_000
 _SLICE_LINES = 60
@@ -110,7 +111,7 @@ class CodeLexer(QObject):
 
     def request(self, code: str, language: str, on_spans: Callable[[LineSpans], None]) -> None:
         """Call `on_spans` with the spans of `code`, perhaps before returning."""
-        if code.count("\n") <= _MAX_INLINE_LINES:
+        if len(code) <= _MAX_INLINE_CHARS and code.count("\n") <= _MAX_INLINE_LINES:
             on_spans(lex(code, language))
         else:
             self._background.run(lambda: lex(code, language), on_spans, _raise)

@@ -1,11 +1,25 @@
-"""Untrusted text in places that Qt would interpret: tool tips, menus, titles."""
+"""Untrusted text in places that Qt would interpret: tool tips, menus, titles, characters that are no letters."""
 
 import html
+import re
 import unicodedata
 
 _BIDI_CONTROLS = frozenset("\u202a\u202b\u202d\u202e\u2066\u2067\u2068")
 _INVISIBLE_CATEGORIES = frozenset(("Zs", "Zl", "Zp", "Cc", "Cf"))
 _BLANK_LETTERS = frozenset("\u115f\u1160\u2800\u3164\uffa0")
+
+# Control characters but tab and line break, halves of characters, and the marks that QTextDocument uses itself.
+_UNSHOWABLE = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\ud800-\udfff\ufdd0-\ufdef\ufffe\uffff]")
+
+
+def visible(text: str) -> str:
+    """Return `text` with a sign in the place of each character that could not be shown or would be obeyed."""
+    return _UNSHOWABLE.sub(_sign, text)
+
+
+def _sign(match: re.Match[str]) -> str:
+    code = ord(match.group())
+    return chr(0x2400 + code) if code < 0x20 else "\u2421" if code == 0x7F else "\ufffd"
 
 
 def has_visible_text(text: str) -> bool:

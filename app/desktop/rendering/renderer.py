@@ -13,11 +13,13 @@ from markdown_it.token import Token
 from markdown_it.utils import EnvType, OptionsDict
 
 from app.desktop.rendering.blocks import Block, BlockKind, Env
+from app.desktop.rendering.code_anchors import copy_target
 from app.desktop.rendering.direction import following_direction, inline_direction
 from app.desktop.rendering.formula_names import formula_name, tex_of
 from app.desktop.rendering.formulas import OPEN_END, add_formula_rules
 from app.desktop.rendering.links import is_allowed
-from app.desktop.rendering.plain import shortened
+from app.desktop.rendering.plain import shortened, visible
+from app.desktop.rendering.reply_stream import whole_blocks
 from app.desktop.rendering.tex_subset import is_supported
 
 _MAX_SHOWN_TARGET = 200
@@ -38,10 +40,11 @@ class Renderer:
         """Return the blocks of normalized `source`.
 
         Args:
-            env: link definitions; those of `source` are added.
+            env: link definitions; those of `source` are added. Without it `source` is a whole reply of any length.
             is_open: text may still follow.
         """
-        env = {} if env is None else env
+        if env is None:
+            return whole_blocks(self, source)
         env[OPEN_END] = is_open
         tokens = self._markdown.parse(source, env)
         lines = source.split("\n")
@@ -70,7 +73,7 @@ class Renderer:
         kind = BlockKind.TABLE if first.type == "table_open" else BlockKind.TEXT
         rendered = self._markdown.renderer.render(group, self._markdown.options, env)
         # QTextDocument would turn a line break between two tags into a blank at the end of a line.
-        return Block(kind=kind, size=size, html=rendered.replace(">\n<", "><").removesuffix("\n"))
+        return Block(kind=kind, size=size, html=visible(rendered).replace(">\n<", "><").removesuffix("\n"))
 
 
 def _top_level(tokens: Sequence[Token]) -> Iterator[list[Token]]:
@@ -115,7 +118,9 @@ class _ReplyHTML(RendererHTML):
         return f"<td{_cell_attributes(tokens, idx)}>"
 
     def fence(self, tokens: Sequence[Token], idx: int, options: OptionsDict, env: EnvType) -> str:
-        return f'<pre dir="ltr">{html.escape(tokens[idx].content.removesuffix(chr(10)))}</pre>'
+        code = tokens[idx].content.removesuffix("\n")
+        copy = f'<p class="copy" dir="ltr"><a href="{copy_target(code)}"></a></p>'
+        return f'<pre dir="ltr">{html.escape(code)}</pre>{copy}'
 
     def code_block(self, tokens: Sequence[Token], idx: int, options: OptionsDict, env: EnvType) -> str:
         return self.fence(tokens, idx, options, env)

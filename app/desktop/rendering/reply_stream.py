@@ -7,7 +7,9 @@ import dataclasses
 import re
 from collections.abc import Sequence
 
-from app.desktop.rendering.blocks import Block, BlockKind, BlockParser, Env, normalized
+from app.desktop.rendering.blocks import CUT_LINE, Block, BlockKind, BlockParser, Env, normalized
+
+MAX_BLOCK_CHARS = 12_000  # of what is parsed and laid out in one go; a longer block goes on as another one
 
 _FENCE_OPENING = re.compile(r"( {0,3})(`{3,}(?=[^`\n]*\n)|~{3,}(?=[^\n]*\n))([^\n]*)\n")
 
@@ -28,13 +30,14 @@ class Growth:
 class ReplyStream:
     """Splits one reply; `append` costs what the open end costs, not what the reply costs."""
 
-    def __init__(self, parser: BlockParser) -> None:
+    def __init__(self, parser: BlockParser, env: Env | None = None) -> None:
         self._parser = parser
-        self._env: Env = {}
+        self._env: Env = {} if env is None else env
         self._pieces: list[str] = []
         self._tail = ""
         self._held = ""  # a carriage return whose line feed may be in the next piece
         self._fence: _OpenFence | None = None
+        self._is_skipping = False  # the rest of a line that is too long
 
     def append(self, text: str) -> Growth:
         """Take in a piece of the reply."""
@@ -46,7 +49,7 @@ class ReplyStream:
 
     def finish(self) -> Sequence[Block]:
         """Return the blocks of the whole reply; call once, after the last piece."""
-        return self._parser.blocks(normalized("".join(self._pieces)))
+        return whole_blocks(self._parser, normalized("".join(self._pieces)))
 
     def finish_tail(self) -> Growth | None:
         """Return what the end of the reply settles, or None where the whole reply has to be read again.
@@ -54,31 +57,74 @@ class ReplyStream:
         A link definition may stand after its use, which only the whole text tells.
         """
         self._tail += "\n" if self._held else ""
-        blocks = self._parser.blocks(self._tail, self._env)
+        blocks = self._last_blocks()
         return None if self._env.get("references") else Growth(blocks, ())
+
+    def _last_blocks(self) -> list[Block]:
+        if self._fence is not None and len(self._tail) > MAX_BLOCK_CHARS:
+            return [self._fence.block(self._tail)]
+        return self._parser.blocks(self._tail, self._env)
 
     def _grow(self, text: str) -> Growth:
         settled: list[Block] = []
-        if "\n" in text or self._fence is not None:
-            while (end := self._settled_end()) > 0:
-                settled += self._parser.blocks(self._tail[:end], self._env)
-                self._tail = self._tail[end:]
+        if "\n" in text or self._fence is not None or len(self._tail) > MAX_BLOCK_CHARS:
+            settled = self._settle()
         if self._fence is not None:
             return Growth(settled, (self._fence.block(self._tail),))
         scratch: Env = {"references": dict(self._env.get("references", {}))}
         return Growth(settled, self._parser.blocks(self._tail, scratch, is_open=True))
 
+    def _settle(self) -> list[Block]:
+        settled: list[Block] = []
+        while True:
+            if self._is_skipping:
+                line_end = self._tail.find("\n")
+                self._is_skipping = line_end == -1
+                self._tail = "" if self._is_skipping else self._tail[line_end + 1 :]
+            if self._fence is None and (opening := _FENCE_OPENING.match(self._tail)):
+                self._fence = _OpenFence(opening)
+            fence = self._fence
+            end = self._settled_end()
+            if not end:
+                return settled
+            if fence is not None and end > MAX_BLOCK_CHARS:
+                settled.append(fence.closed_block(self._tail[:end]))
+            else:
+                settled += self._parser.blocks(self._tail[:end], self._env)
+            if self._is_skipping:
+                settled.append(CUT_LINE)
+            self._tail = self._tail[end:]
+
     def _settled_end(self) -> int:
         """Return how much of the tail is settled. Only complete lines count: half a line can still mean anything."""
-        if self._fence is None and (opening := _FENCE_OPENING.match(self._tail)):
-            self._fence = _OpenFence(opening)
         if self._fence is not None:
             end = self._fence.closed_end(self._tail)
             if end:
                 self._fence = None
             return end
-        complete = self._tail[: self._tail.rfind("\n") + 1]
-        return self._parser.last_block_start(complete, self._env) if complete else 0
+        window = self._tail[:MAX_BLOCK_CHARS]
+        complete = window[: window.rfind("\n") + 1]
+        end = self._parser.last_block_start(complete, self._env) if complete else 0
+        if end or len(self._tail) <= MAX_BLOCK_CHARS:
+            return end
+        self._is_skipping = not complete
+        return len(complete or window)
+
+
+def whole_blocks(parser: BlockParser, source: str) -> list[Block]:
+    """Return the blocks of a whole normalized reply of any length."""
+    if len(source) <= MAX_BLOCK_CHARS:
+        return parser.blocks(source, {})
+    env: Env = {}
+    blocks = _pass(parser, source, env)
+    # A link definition may stand after its use.
+    return _pass(parser, source, env) if env.get("references") else blocks
+
+
+def _pass(parser: BlockParser, source: str, env: Env) -> list[Block]:
+    stream = ReplyStream(parser, env)
+    stream._tail = source.lstrip("\n")
+    return stream._settle() + stream._last_blocks()
 
 
 class _OpenFence:
@@ -91,20 +137,28 @@ class _OpenFence:
         self._info = info
         self._indent = re.compile(rf"^ {{1,{len(indent)}}}", re.MULTILINE) if indent else None
         self._closing = re.compile(rf" {{0,3}}{re.escape(marks[0])}{{{len(marks)},}}[ \t]*\n")
-        self._size = 0
+        self._closing_start = 0
 
     def closed_end(self, tail: str) -> int:
         """Return where the line after the closing fence begins, 0 while it is open."""
         while (line_end := tail.find("\n", self._scanned)) != -1:
             if self._closing.match(tail, self._scanned):
+                self._closing_start = self._scanned
                 return line_end + 1
             self._scanned = line_end + 1
         return 0
 
     def block(self, tail: str) -> Block:
         """Return the code so far."""
-        code = tail[self._content_start :]
+        return self._block(tail, len(tail))
+
+    def closed_block(self, source: str) -> Block:
+        """Return the code of a closed fence."""
+        return self._block(source, self._closing_start)
+
+    def _block(self, source: str, end: int) -> Block:
+        code = source[self._content_start : end]
         if self._indent is not None:
             code = self._indent.sub("", code)
         language = self._info.split(maxsplit=1)[0] if self._info.strip() else ""
-        return Block(kind=BlockKind.CODE, size=len(tail), code=code.removesuffix("\n"), language=language)
+        return Block(kind=BlockKind.CODE, size=len(source), code=code.removesuffix("\n"), language=language)

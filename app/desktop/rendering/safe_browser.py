@@ -2,9 +2,10 @@
 
 from typing import Any
 
-from PySide6.QtCore import QEvent, QMimeData, QPointF, QRect, QRectF, Qt, QUrl, Signal
+from PySide6.QtCore import QEvent, QMimeData, QPointF, QRect, QRectF, Qt, QTimer, QUrl, Signal
 from PySide6.QtGui import (
     QColor,
+    QGuiApplication,
     QImage,
     QMouseEvent,
     QPainter,
@@ -16,6 +17,7 @@ from PySide6.QtGui import (
 )
 from PySide6.QtWidgets import QFrame, QTextBrowser, QWidget
 
+from app.desktop.rendering.code_anchors import code_of, labelled
 from app.desktop.rendering.formula_document import Placement, paint_selected, place_formulas, source_text
 from app.desktop.rendering.formula_images import FormulaImages
 from app.desktop.rendering.formula_names import SCHEME
@@ -23,6 +25,7 @@ from app.desktop.theme.theme import Theme
 
 _QUOTE_INDENT = 16
 _MAX_QUOTE_LEVELS = 8
+_COPIED_MS = 1500
 # QTextDocument's own marks for paragraphs, lines and frame borders.
 _SELECTION_MARKS = {0x2029: "\n", 0x2028: "\n", 0xFDD0: "", 0xFDD1: ""}
 
@@ -63,6 +66,11 @@ class SafeBrowser(QTextBrowser):
         self.document().setDocumentMargin(0)
         self.anchorClicked.connect(self._on_anchor_clicked)
         self.highlighted.connect(self._on_highlighted)
+        self._last_copied = ""
+        self._copied_timer = QTimer(self)
+        self._copied_timer.setSingleShot(True)
+        self._copied_timer.setInterval(_COPIED_MS)
+        self._copied_timer.timeout.connect(lambda: self._show_copied(""))
         if formulas is not None:
             formulas.drawn.connect(self._on_drawn)
 
@@ -182,7 +190,15 @@ class SafeBrowser(QTextBrowser):
             self.setTextCursor(cursor)
 
     def _fill(self, source: str) -> None:
-        self.document().setHtml(source)
+        self.document().setHtml(
+            labelled(
+                source,
+                copy=self.tr("Copy code"),
+                copied=self.tr("Copied"),
+                last_copied=self._last_copied,
+                cut=self.tr("This line is too long to be shown whole; copying the reply gives all of it."),
+            )
+        )
         self._trim_ends()
         self._placement = Placement()
         if f'<img src="{SCHEME}' in source:
@@ -208,10 +224,22 @@ class SafeBrowser(QTextBrowser):
                 QTextCursor(block).setBlockFormat(block_format)
 
     def _on_anchor_clicked(self, url: QUrl) -> None:
-        self.link_activated.emit(url.toString())
+        target = url.toString()
+        code = code_of(target)
+        if code is None:
+            self.link_activated.emit(target)
+        else:
+            QGuiApplication.clipboard().setText(code)
+            self._show_copied(target)
+            self._copied_timer.start()
+
+    def _show_copied(self, target: str) -> None:
+        self._last_copied = target
+        self._show()
 
     def _on_highlighted(self, url: QUrl) -> None:
-        self.link_hovered.emit(url.toString())
+        target = url.toString()
+        self.link_hovered.emit(target if code_of(target) is None else "")
 
 
 def _set_top(block_format: QTextBlockFormat) -> bool:
