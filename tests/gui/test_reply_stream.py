@@ -4,6 +4,7 @@ import random
 
 import pytest
 
+from app.desktop.rendering import reply_stream
 from app.desktop.rendering.blocks import Block, BlockKind, normalized
 from app.desktop.rendering.renderer import Renderer
 from app.desktop.rendering.reply_stream import ReplyStream
@@ -49,6 +50,21 @@ PIECES = [
     "```a`b\n",
     "&amp; <b>x</b>\n",
     "x\\\r",
+    "$x^2$ and $\\ce{x}$ ",
+    "$$x$$\n",
+    "\\[ \\frac{a}{b} \\]\n",
+    "> ```\n> q\n> ```\n",
+    "1. x\n\n   ~~~\n   y\n   ~~~\n",
+    "~~~~ py\n~~~\nz\n~~~~\n",
+    "| a |\n|--",
+    "-|\n| 1 |\n",
+    "[l]: <http://late.example>\n\n",
+    "a\r\nb\r\n\r\n",
+    "~~gone~~ __b__",
+    "\0\x1b[31mred\u202e",
+    "![i](http://x.example/i.png)\n",
+    "###### six\n",
+    "***\n",
 ]
 
 UNFINISHED = [
@@ -91,6 +107,19 @@ def test_stream_equals_whole_for_random_pieces(renderer: Renderer, longest: int)
     for seed in range(120):
         rng = random.Random(seed * 100 + longest)
         text = "".join(rng.choice(PIECES) for _ in range(rng.randint(1, 9)))
+        assert streamed(renderer, cut(text, rng, longest)) == renderer.blocks(normalized(text)), repr(text)
+
+
+@pytest.mark.parametrize("longest", [1, 7, 60, 1_000])
+def test_stream_equals_whole_when_blocks_are_cut(
+    renderer: Renderer, monkeypatch: pytest.MonkeyPatch, longest: int
+) -> None:
+    monkeypatch.setattr(reply_stream, "MAX_BLOCK_CHARS", 90)
+    monkeypatch.setattr(reply_stream, "MAX_BLOCK_LINES", 5)
+    pieces = [*PIECES, "word " * 30, "x" * 200 + "\n", "- item\n" * 12, "| a | b |\n|---|---|\n" + "| 1 | 2 |\n" * 14]
+    for seed in range(150):
+        rng = random.Random(seed * 100 + longest)
+        text = "".join(rng.choice(pieces) for _ in range(rng.randint(1, 9)))
         assert streamed(renderer, cut(text, rng, longest)) == renderer.blocks(normalized(text)), repr(text)
 
 

@@ -23,6 +23,8 @@ from app.desktop.rendering.reply_stream import whole_blocks
 from app.desktop.rendering.tex_subset import is_supported
 
 _MAX_SHOWN_TARGET = 200
+_NUM_FORMULAS = "num_formulas"  # key in `env`: formulas of the block so far
+_MAX_FORMULAS = 150  # more in one block would take long to lay out
 _DISPLAY_OPENERS = ("\\[", "$$")
 
 
@@ -71,6 +73,7 @@ class Renderer:
             language = first.info.split(maxsplit=1)[0] if first.info.strip() else ""
             return Block(kind=BlockKind.CODE, size=size, code=first.content.removesuffix("\n"), language=language)
         kind = BlockKind.TABLE if first.type == "table_open" else BlockKind.TEXT
+        env[_NUM_FORMULAS] = 0
         rendered = self._markdown.renderer.render(group, self._markdown.options, env)
         # QTextDocument would turn a line break between two tags into a blank at the end of a line.
         return Block(kind=kind, size=size, html=visible(rendered).replace(">\n<", "><").removesuffix("\n"))
@@ -130,7 +133,8 @@ class _ReplyHTML(RendererHTML):
 
     def formula(self, tokens: Sequence[Token], idx: int, options: OptionsDict, env: EnvType) -> str:
         source = tokens[idx].content
-        if not is_supported(tex_of(source)):
+        env[_NUM_FORMULAS] += 1
+        if env[_NUM_FORMULAS] > _MAX_FORMULAS or not is_supported(tex_of(source)):
             return f"<code>{html.escape(source)}</code>"
         return f'<img src="{formula_name(source, is_display=source.startswith(_DISPLAY_OPENERS))}">'
 

@@ -9,8 +9,14 @@ from collections.abc import Sequence
 
 from app.desktop.rendering.blocks import CUT_LINE, Block, BlockKind, BlockParser, Env, normalized
 
-MAX_BLOCK_CHARS = 12_000  # of what is parsed and laid out in one go; a longer block goes on as another one
+# Of what is parsed and laid out in one go; a longer block goes on as another one.
+MAX_BLOCK_CHARS = 6_000
+MAX_BLOCK_LINES = 200
 
+# A line that begins at the margin: where a long list or quote is best cut.
+_AT_MARGIN = re.compile(r"\n(?=\S)")
+_BLANK_LINES = re.compile(r"(?:[ \t]*\n)+")
+_TABLE_HEAD = re.compile(r"[^\n]*\|[^\n]*\n[ \t]{0,3}\|?(?:[ \t]*:?-+:?[ \t]*\|?)+[ \t]*\n")
 _FENCE_OPENING = re.compile(r"( {0,3})(`{3,}(?=[^`\n]*\n)|~{3,}(?=[^\n]*\n))([^\n]*)\n")
 
 
@@ -37,6 +43,7 @@ class ReplyStream:
         self._tail = ""
         self._held = ""  # a carriage return whose line feed may be in the next piece
         self._fence: _OpenFence | None = None
+        self._is_cut = False  # the block before goes on
         self._is_skipping = False  # the rest of a line that is too long
 
     def append(self, text: str) -> Growth:
@@ -44,7 +51,8 @@ class ReplyStream:
         self._pieces.append(text)
         text = self._held + text
         self._held = "\r" if text.endswith("\r") else ""
-        self._tail = (self._tail + normalized(text.removesuffix("\r"))).lstrip("\n")
+        self._tail += normalized(text.removesuffix("\r"))
+        self._skip()
         return self._grow(text)
 
     def finish(self) -> Sequence[Block]:
@@ -57,7 +65,7 @@ class ReplyStream:
         A link definition may stand after its use, which only the whole text tells.
         """
         self._tail += "\n" if self._held else ""
-        blocks = self._last_blocks()
+        blocks = (self._settle() if _is_long(self._tail) else []) + self._last_blocks()
         return None if self._env.get("references") else Growth(blocks, ())
 
     def _last_blocks(self) -> list[Block]:
@@ -67,7 +75,7 @@ class ReplyStream:
 
     def _grow(self, text: str) -> Growth:
         settled: list[Block] = []
-        if "\n" in text or self._fence is not None or len(self._tail) > MAX_BLOCK_CHARS:
+        if "\n" in text or self._fence is not None or _is_long(self._tail):
             settled = self._settle()
         if self._fence is not None:
             return Growth(settled, (self._fence.block(self._tail),))
@@ -77,13 +85,11 @@ class ReplyStream:
     def _settle(self) -> list[Block]:
         settled: list[Block] = []
         while True:
-            if self._is_skipping:
-                line_end = self._tail.find("\n")
-                self._is_skipping = line_end == -1
-                self._tail = "" if self._is_skipping else self._tail[line_end + 1 :]
+            self._skip()
             if self._fence is None and (opening := _FENCE_OPENING.match(self._tail)):
                 self._fence = _OpenFence(opening)
             fence = self._fence
+            self._is_cut = False
             end = self._settled_end()
             if not end:
                 return settled
@@ -93,7 +99,17 @@ class ReplyStream:
                 settled += self._parser.blocks(self._tail[:end], self._env)
             if self._is_skipping:
                 settled.append(CUT_LINE)
-            self._tail = self._tail[end:]
+            head = _TABLE_HEAD.match(self._tail, 0, end // 4) if self._is_cut else None
+            self._tail = (head.group() if head else "") + self._tail[end:]
+
+    def _skip(self) -> None:
+        """Drop the rest of a line that is too long, and blank lines before the next block."""
+        if self._is_skipping:
+            line_end = self._tail.find("\n")
+            self._is_skipping = line_end == -1
+            self._tail = "" if self._is_skipping else self._tail[line_end + 1 :]
+        if self._fence is None and (blank := _BLANK_LINES.match(self._tail)):
+            self._tail = self._tail[blank.end() :]
 
     def _settled_end(self) -> int:
         """Return how much of the tail is settled. Only complete lines count: half a line can still mean anything."""
@@ -102,18 +118,26 @@ class ReplyStream:
             if end:
                 self._fence = None
             return end
+        is_long = _is_long(self._tail)
         window = self._tail[:MAX_BLOCK_CHARS]
-        complete = window[: window.rfind("\n") + 1]
+        lines = window.split("\n", MAX_BLOCK_LINES)
+        complete = window[: len(window) - len(lines[-1])]
         end = self._parser.last_block_start(complete, self._env) if complete else 0
-        if end or len(self._tail) <= MAX_BLOCK_CHARS:
+        if end or not is_long:
             return end
+        self._is_cut = True
         self._is_skipping = not complete
-        return len(complete or window)
+        margins = [match.end() for match in _AT_MARGIN.finditer(complete, len(complete) // 2, len(complete) - 1)]
+        return margins[-1] if margins else len(complete or window)
+
+
+def _is_long(text: str) -> bool:
+    return len(text) > MAX_BLOCK_CHARS or text.count("\n") > MAX_BLOCK_LINES
 
 
 def whole_blocks(parser: BlockParser, source: str) -> list[Block]:
     """Return the blocks of a whole normalized reply of any length."""
-    if len(source) <= MAX_BLOCK_CHARS:
+    if not _is_long(source):
         return parser.blocks(source, {})
     env: Env = {}
     blocks = _pass(parser, source, env)
@@ -123,7 +147,7 @@ def whole_blocks(parser: BlockParser, source: str) -> list[Block]:
 
 def _pass(parser: BlockParser, source: str, env: Env) -> list[Block]:
     stream = ReplyStream(parser, env)
-    stream._tail = source.lstrip("\n")
+    stream._tail = source
     return stream._settle() + stream._last_blocks()
 
 
