@@ -6,7 +6,7 @@ import pytest
 from PySide6.QtCore import QPoint, Qt
 from PySide6.QtGui import QAccessible, QGuiApplication
 from PySide6.QtTest import QTest
-from PySide6.QtWidgets import QApplication, QMenu
+from PySide6.QtWidgets import QApplication, QMenu, QWidget
 
 from app.desktop.session.turns import ReplyState, ReplyTurn, Turn, TurnAction, UserTurn
 from engine import FinishReason
@@ -15,7 +15,11 @@ LONG = "\n\n".join(f"Paragraph {n} of a reply that is longer than the window." f
 
 
 def reply(text: str, **changes: Any) -> ReplyTurn:
-    values = {"state": ReplyState.DONE, "finish_reason": FinishReason.STOP, "model_name": "Small"} | changes
+    values: dict[str, Any] = {
+        "state": ReplyState.DONE,
+        "finish_reason": FinishReason.STOP,
+        "model_name": "Small",
+    } | changes
     return ReplyTurn(text=text, **values)
 
 
@@ -29,6 +33,12 @@ def shown(desk: Any, *turns: Turn) -> tuple[list[tuple[TurnAction, str]], list[t
     view.edit_submitted.connect(lambda turn_id, text: edits.append((turn_id, text)))
     view.set_turns(turns)
     return actions, edits
+
+
+def focused() -> QWidget:
+    widget = QApplication.focusWidget()
+    assert widget is not None
+    return widget
 
 
 def hover(row: Any) -> None:
@@ -178,31 +188,31 @@ def test_arrows_go_from_message_to_message_also_where_none_was_made(desk: Any) -
     shown(desk, *turns)
     desk.view.setFocus()
     for key in (Qt.Key.Key_Up, Qt.Key.Key_K, Qt.Key.Key_Up):
-        QTest.keyClick(QApplication.focusWidget(), key)
-    row = QApplication.focusWidget()
+        QTest.keyClick(focused(), key)
+    row = focused()
     assert row is desk.view.row(turns[-3].turn_id)
     assert desk.view._ring.isVisible()
     assert desk.view._ring.geometry().contains(row.geometry())
     for _ in range(20):
-        QTest.keyClick(QApplication.focusWidget(), Qt.Key.Key_Up)
+        QTest.keyClick(focused(), Qt.Key.Key_Up)
     row = desk.view.row(turns[-23].turn_id)
-    assert row is QApplication.focusWidget()
+    assert row is focused()
     y = row.mapTo(desk.view.viewport(), QPoint(0, 0)).y()
     assert 0 <= y < 60
     QTest.keyClick(row, Qt.Key.Key_J)
-    assert QApplication.focusWidget() is desk.view.row(turns[-22].turn_id)
+    assert focused() is desk.view.row(turns[-22].turn_id)
 
 
 def test_message_with_the_focus_is_told_to_screen_readers(desk: Any) -> None:
     shown(desk, UserTurn("one"), reply("**first**"))
     desk.view.setFocus()
     QTest.keyClick(desk.view, Qt.Key.Key_Up)
-    row = QApplication.focusWidget()
+    row = focused()
     interface = QAccessible.queryAccessibleInterface(row)
     assert interface.text(QAccessible.Text.Name) == "Small"
     assert interface.text(QAccessible.Text.Description) == "**first**"
     QTest.keyClick(row, Qt.Key.Key_Up)
-    assert QApplication.focusWidget().accessibleName() == "You"
+    assert focused().accessibleName() == "You"
 
 
 @pytest.mark.qt_log_ignore("This plugin does not support")
@@ -210,7 +220,7 @@ def test_enter_opens_the_menu_of_the_message(desk: Any) -> None:
     shown(desk, UserTurn("one"), reply("first"))
     desk.view.setFocus()
     QTest.keyClick(desk.view, Qt.Key.Key_Up)
-    QTest.keyClick(QApplication.focusWidget(), Qt.Key.Key_Return)
+    QTest.keyClick(focused(), Qt.Key.Key_Return)
     menu = QApplication.activePopupWidget()
     assert isinstance(menu, QMenu)
     assert menu.activeAction() is not None
@@ -222,7 +232,7 @@ def test_alt_and_arrows_go_through_the_versions(desk: Any) -> None:
     actions, _ = shown(desk, UserTurn("one"), turn)
     desk.view.row(turn.turn_id).setFocus()
     for key in (Qt.Key.Key_Left, Qt.Key.Key_Right):
-        QTest.keyClick(QApplication.focusWidget(), key, Qt.KeyboardModifier.AltModifier)
+        QTest.keyClick(focused(), key, Qt.KeyboardModifier.AltModifier)
     assert [action for action, _ in actions] == [TurnAction.PREVIOUS_VARIANT, TurnAction.NEXT_VARIANT]
 
 
@@ -246,7 +256,7 @@ def marks(row: Any) -> list[str]:
 
 
 def test_places_of_a_text_are_marked_also_in_what_is_made_later(desk: Any) -> None:
-    turns = [UserTurn("The Needle"), reply(LONG + "\n\nA needle and a NEEDLE.\n\n```\nneedle\n```")]
+    turns: list[Turn] = [UserTurn("The Needle"), reply(LONG + "\n\nA needle and a NEEDLE.\n\n```\nneedle\n```")]
     shown(desk, *turns)
     desk.view.set_highlight("needle")
     assert marks(desk.view.rows[-1]) == ["needle", "NEEDLE", "needle"]

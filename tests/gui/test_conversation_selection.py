@@ -34,7 +34,7 @@ def texts(view: Any) -> list[Any]:
 def point_in(text: Any, position: int) -> QPoint:
     cursor = text.textCursor()
     cursor.setPosition(position)
-    return text.cursorRect(cursor).center()  # type: ignore[no-any-return]
+    return text.cursorRect(cursor).center()
 
 
 def drag(begin: QWidget, start: QPoint, end: QWidget, goal: QPoint) -> None:

@@ -17,6 +17,7 @@ from app.desktop.widgets.conversation_selection import ConversationSelection
 from app.desktop.widgets.empty_state import EmptyState
 from app.desktop.widgets.find_marks import FindMarks, count_in, cursor_y, find_all, place_of
 from app.desktop.widgets.focus_ring import FocusRing
+from app.desktop.widgets.kept_colours import KeptColours
 from app.desktop.widgets.message_rows import MessageRow, TextWidget, UserRow, shown_text
 from app.desktop.widgets.reply_contents import Part
 from app.desktop.widgets.reply_row import ReplyRow
@@ -48,7 +49,7 @@ class ChatView(ConversationScroll):
         self, theme: Theme, parser: Callable[[], BlockParser], lexer: CodeLexer, parent: QWidget | None = None
     ) -> None:
         super().__init__(theme, parser, self._new_row, parent)
-        self._lexer = lexer
+        self._lexer = KeptColours(lexer, self)
         self._can_load = False
         self._marks = FindMarks(theme)
         self._selection = ConversationSelection(self, self._column)
