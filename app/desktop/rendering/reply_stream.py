@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from app.desktop.rendering.blocks import CUT_LINE, Block, BlockKind, BlockParser, Env, normalized
 
 # Of what is parsed and laid out in one go; a longer block goes on as another one.
-MAX_BLOCK_CHARS = 6_000
+MAX_BLOCK_CHARS = 5_000
 MAX_BLOCK_LINES = 200
 
 # A line that begins at the margin: where a long list or quote is best cut.
@@ -86,8 +86,8 @@ class ReplyStream:
         settled: list[Block] = []
         while True:
             self._skip()
-            if self._fence is None and (opening := _FENCE_OPENING.match(self._tail)):
-                self._fence = _OpenFence(opening)
+            if self._fence is None:
+                self._fence = _OpenFence.at_head_of(self._tail)
             fence = self._fence
             self._is_cut = False
             end = self._settled_end()
@@ -153,6 +153,12 @@ def _pass(parser: BlockParser, source: str, env: Env) -> list[Block]:
 
 class _OpenFence:
     """A code fence at the head of the tail, followed line by line without parsing it again and again."""
+
+    @classmethod
+    def at_head_of(cls, text: str) -> "_OpenFence | None":
+        """Return the fence that the first line opens, None where there is none or its line is not complete."""
+        opening = _FENCE_OPENING.match(text) if "\n" in text else None
+        return None if opening is None else cls(opening)
 
     def __init__(self, opening: re.Match[str]) -> None:
         indent, marks, info = opening.groups()
