@@ -159,6 +159,26 @@ def test_continued_reply_equals_the_whole(desk: Any, size: int) -> None:
     assert joined(body.shown) == whole(turn.text)
 
 
+@pytest.mark.parametrize("letters", ["x", "word "], ids=["no blank", "blanks"])
+def test_endless_line_neither_stops_the_window_nor_loses_a_letter(desk: Any, letters: str) -> None:
+    text = "Look:\n\n" + letters * (60_000 // len(letters))
+    turn = reply("", state=ReplyState.WRITING, finish_reason=None)
+    desk.view.set_turns([UserTurn("go"), turn])
+    updates = []
+    for start in range(0, len(text), 500):
+        turn.text += text[start : start + 500]
+        piece = text[start : start + 500]
+        updates.append(timed(lambda piece=piece: desk.view.append_text(turn.turn_id, piece)))  # type: ignore[misc]
+    turn.state, turn.finish_reason = ReplyState.DONE, FinishReason.STOP
+    desk.view.refresh(turn.turn_id)
+    body = desk.view.reply_row(turn.turn_id).body
+    body.realise(0, 10_000_000)
+    shown = "".join(segment.toPlainText() for segment in body.segments)
+    assert shown.replace("\n", "").replace(" ", "") == text.replace("\n", "").replace(" ", "")
+    assert statistics.median(updates) < 0.04
+    assert max(len(segment.toPlainText()) for segment in body.segments) < 13_000
+
+
 def test_target_that_is_defined_at_the_end_counts_from_the_beginning(desk: Any) -> None:
     text = "See [this][a].\n\n" + mixed(1, 5_000) + "\n\nText.\n\n[a]: https://example.org/"
     desk.view.set_turns([reply(text)])

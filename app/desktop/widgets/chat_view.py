@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 
 from PySide6.QtCore import Qt, Signal
 from PySide6.QtGui import QGuiApplication, QKeyEvent, QResizeEvent
-from PySide6.QtWidgets import QApplication, QLabel, QMenu, QWidget
+from PySide6.QtWidgets import QApplication, QLabel, QWidget
 
 from app.desktop.rendering.blocks import BlockParser
 from app.desktop.rendering.highlighting import CodeLexer
@@ -15,10 +15,10 @@ from app.desktop.widgets.conversation_column import MAX_COLUMN, Anchor
 from app.desktop.widgets.conversation_scroll import ConversationScroll
 from app.desktop.widgets.conversation_selection import ConversationSelection
 from app.desktop.widgets.empty_state import EmptyState
-from app.desktop.widgets.find_marks import FindMarks, count_in, cursor_y, find_all, place_of
+from app.desktop.widgets.find_marks import FindMarks
 from app.desktop.widgets.focus_ring import FocusRing
 from app.desktop.widgets.kept_colours import KeptColours
-from app.desktop.widgets.message_rows import MessageRow, TextWidget, UserRow, shown_text
+from app.desktop.widgets.message_rows import MessageRow, TextWidget, UserRow
 from app.desktop.widgets.reply_contents import Part
 from app.desktop.widgets.reply_row import ReplyRow
 from app.desktop.widgets.shown_turn import ShownTurn
@@ -51,7 +51,7 @@ class ChatView(ConversationScroll):
         super().__init__(theme, parser, self._new_row, parent)
         self._lexer = KeptColours(lexer, self)
         self._can_load = False
-        self._marks = FindMarks(theme)
+        self._marks = FindMarks(theme, self._column)
         self._selection = ConversationSelection(self, self._column)
         self._selection.scroll_requested.connect(self._scroll_by)
         self._ring = FocusRing(theme, self._column)
@@ -173,7 +173,7 @@ class ChatView(ConversationScroll):
         if shown is not None and place is not None:
             self._go_to(Anchor(shown, None, place[1]))
         elif not num_kept or (was_following and is_open):
-            self._selection.clear()
+            self._pending = None
             self.follow()
         else:
             self._is_following = False
@@ -221,7 +221,7 @@ class ChatView(ConversationScroll):
     def set_highlight(self, text: str) -> None:
         """Mark all places of a text, whatever its case; an empty one removes the marks."""
         self._marks.set_text(text)
-        self._mark_all()
+        self._marks.mark_all()
 
     def show_turn(self, turn_id: str, *, text: str = "", number: int = 0) -> bool:
         """Bring a message into view; False where there is none.
@@ -269,7 +269,7 @@ class ChatView(ConversationScroll):
         row.action_requested.connect(lambda action: self.action_requested.emit(action, turn_id))
         row.edit_submitted.connect(lambda text: self.edit_submitted.emit(turn_id, text))
         row.text_made.connect(lambda part, text: self._on_text_made(shown, part, text))
-        row.menu_made.connect(self._on_menu_made)
+        row.menu_made.connect(self._selection.extend_menu)
         if isinstance(row, UserRow):
             self._on_text_made(shown, None, row.text_widget)
         return row
@@ -278,24 +278,6 @@ class ChatView(ConversationScroll):
         self._selection.watch(shown, part, text)
         if self._marks.text:
             self._marks.mark(shown, part, text)
-
-    def _on_menu_made(self, menu: QMenu) -> None:
-        """Add what the selection offers."""
-        focus = QApplication.focusWidget()
-        has_own = isinstance(focus, TextWidget) and focus.textCursor().hasSelection()
-        if self._selection.is_active or has_own:
-            first = menu.actions()[0] if menu.actions() else None
-            copy = menu.addAction(self.tr("Copy selection"), self._copy_selection)
-            if first is not None:
-                menu.insertAction(first, copy)
-                menu.insertSeparator(first)
-        menu.addSeparator()
-        menu.addAction(self.tr("Select all"), self._selection.select_all)
-
-    def _copy_selection(self) -> None:
-        focus = QApplication.focusWidget()
-        if not self._selection.copy() and isinstance(focus, TextWidget):
-            focus.copy()
 
     def _on_row_resized(self, shown: ShownTurn) -> None:
         if self._is_syncing:
@@ -320,6 +302,7 @@ class ChatView(ConversationScroll):
         self._sync(Anchor(shown, None, value - shown.top))
 
     def _after_turns(self) -> None:
+        self._selection.prune()
         self.empty_state.setVisible(not self._column.turns)
         self._place_overlays()
 
@@ -378,30 +361,14 @@ class ChatView(ConversationScroll):
     def _on_focus_changed(self, focus: object) -> None:
         self._ring.show_around(focus if isinstance(focus, MessageRow) and self._column.isAncestorOf(focus) else None)
 
-    def _mark_all(self) -> None:
-        for shown, row in self._column.realised():
-            for part, text in row.texts():
-                self._marks.mark(shown, part, text)
-
     def _show_place(self, shown: ShownTurn, text: str, number: int) -> None:
-        if self._marks.text != text:
-            self._marks.set_text(text)
-        row = self._column.realise_turn(shown)
-        begin = place_of(shown.turn.text, text, number)
-        part = None
-        if begin is not None and isinstance(row, ReplyRow):
-            part = self._column.part_with(shown, begin)
-        elif begin is not None and isinstance(row, UserRow) and begin + len(text) > len(shown_text(shown)):
-            row.unfold()
+        self._column.realise_turn(shown)
+        part = self._marks.choose(shown, text, number)
         if part is not None:
             self._go_to(Anchor(shown, part, -self.viewport().height() // 3))
-            number -= count_in(shown.turn.text[: part.begin], text)
-        self._marks.set_strong(shown, part, number)
-        self._mark_all()
-        widget = dict(row.texts()).get(part)
-        cursors = list(find_all(widget.document(), text)) if widget is not None else []
-        if widget is not None and number < len(cursors):
-            y = widget.mapTo(self._column, widget.rect().topLeft()).y() + cursor_y(widget, cursors[number])
+        self._marks.mark_all()
+        y = self._marks.y_of_chosen()
+        if y is not None:
             self._scroll_into_view(y)
 
     def _scroll_into_view(self, y: int) -> None:
@@ -419,4 +386,4 @@ class ChatView(ConversationScroll):
         self._column.restyle()
         self.verticalScrollBar().setSingleStep(self._theme.px(40))
         self._relayout(anchor)
-        self._mark_all()
+        self._marks.mark_all()

@@ -7,8 +7,8 @@ import dataclasses
 from collections.abc import Iterator
 
 from PySide6.QtCore import QEvent, QObject, QPoint, Qt, QTimer, Signal
-from PySide6.QtGui import QGuiApplication, QKeyEvent, QKeySequence, QMouseEvent, QTextCursor
-from PySide6.QtWidgets import QScrollArea
+from PySide6.QtGui import QAction, QGuiApplication, QKeyEvent, QKeySequence, QMouseEvent, QTextCursor
+from PySide6.QtWidgets import QApplication, QMenu, QScrollArea
 
 from app.desktop.rendering.safe_browser import selected_text
 from app.desktop.widgets.conversation_column import ConversationColumn
@@ -83,6 +83,24 @@ class ConversationSelection(QObject):
             text.setProperty("held", False)
             if text is not but and text.textCursor().hasSelection():
                 _select(text, 0, 0)
+
+    def prune(self) -> None:
+        """Select nothing where one of the ends is gone."""
+        if any(spot is not None and self._order(spot)[0] < 0 for spot in (self._anchor, self._head)):
+            self.clear()
+
+    def extend_menu(self, menu: QMenu) -> None:
+        """Add to the menu of a message what the selection offers."""
+        focus = QApplication.focusWidget()
+        own = focus if isinstance(focus, TextWidget) and focus.textCursor().hasSelection() else None
+        if (self.is_active or own is not None) and menu.actions():
+            first = menu.actions()[0]
+            action = QAction(self.tr("Copy selection"), menu)
+            action.triggered.connect(lambda: self.copy() or (own is not None and own.copy()))
+            menu.insertAction(first, action)
+            menu.insertSeparator(first)
+        menu.addSeparator()
+        menu.addAction(self.tr("Select all"), self.select_all)
 
     def copy(self) -> bool:
         """Put the selection on the clipboard; False where it is inside one segment or nothing."""

@@ -4,11 +4,13 @@ import re
 from collections.abc import Iterator
 
 from PySide6.QtGui import QTextCharFormat, QTextCursor, QTextDocument
-from PySide6.QtWidgets import QPlainTextEdit, QTextEdit
+from PySide6.QtWidgets import QTextEdit
 
 from app.desktop.theme.theme import Theme
-from app.desktop.widgets.message_rows import TextWidget
+from app.desktop.widgets.conversation_column import ConversationColumn
+from app.desktop.widgets.message_rows import TextWidget, UserRow, shown_text
 from app.desktop.widgets.reply_contents import Part
+from app.desktop.widgets.reply_row import ReplyRow
 from app.desktop.widgets.shown_turn import ShownTurn
 
 _MAX_MARKS = 300
@@ -16,10 +18,11 @@ _OPACITY = 70
 
 
 class FindMarks:
-    """Marks a text, whatever its case, in the text widgets it is told of."""
+    """Marks a text, whatever its case, in all messages that have rows."""
 
-    def __init__(self, theme: Theme) -> None:
+    def __init__(self, theme: Theme, column: ConversationColumn) -> None:
         self._theme = theme
+        self._column = column
         self._text = ""
         self._strong: tuple[ShownTurn, Part | None, int] | None = None
 
@@ -32,16 +35,49 @@ class FindMarks:
         """Mark another text from now on."""
         self._text, self._strong = text, None
 
-    def set_strong(self, shown: ShownTurn, part: Part | None, number: int) -> None:
-        """Tell which place is looked at: its number in its segment."""
+    def choose(self, shown: ShownTurn, text: str, number: int) -> Part | None:
+        """Look at the `number`-th place of `text` in a message that has a row, and return its segment.
+
+        A place in the folded end of a message is unfolded.
+        """
+        if self._text != text:
+            self.set_text(text)
+        row, part = self._column.row(shown), None
+        begin = _place_of(shown.turn.text, text, number)
+        if begin is not None and isinstance(row, ReplyRow):
+            part = self._column.part_with(shown, begin)
+        elif begin is not None and isinstance(row, UserRow) and begin + len(text) > len(shown_text(shown)):
+            row.unfold()
+        if part is not None:
+            number -= _count_in(shown.turn.text[: part.begin], text)
         self._strong = (shown, part, number)
+        return part
+
+    def y_of_chosen(self) -> int | None:
+        """Return where in the column the place is that is looked at."""
+        if self._strong is None:
+            return None
+        shown, part, number = self._strong
+        row = self._column.row(shown)
+        widget = dict(row.texts()).get(part) if row is not None else None
+        cursors = list(_find_all(widget.document(), self._text)) if widget is not None else []
+        if widget is None or not 0 <= number < len(cursors):
+            return None
+        area = widget.viewport()
+        return area.mapTo(self._column, widget.cursorRect(cursors[number]).center()).y()
+
+    def mark_all(self) -> None:
+        """Show the marks in all messages that have rows."""
+        for shown, row in self._column.realised():
+            for part, text in row.texts():
+                self.mark(shown, part, text)
 
     def mark(self, shown: ShownTurn, part: Part | None, widget: TextWidget) -> None:
         """Show the marks in a widget, or remove them."""
         selections = []
         if self._text:
             strong = self._strong[2] if self._strong is not None and self._strong[:2] == (shown, part) else -1
-            for number, cursor in enumerate(find_all(widget.document(), self._text)):
+            for number, cursor in enumerate(_find_all(widget.document(), self._text)):
                 selection = QTextEdit.ExtraSelection()
                 selection.cursor = cursor
                 selection.format = self._format(is_strong=number == strong)
@@ -61,7 +97,7 @@ class FindMarks:
         return mark
 
 
-def find_all(document: QTextDocument, text: str) -> Iterator[QTextCursor]:
+def _find_all(document: QTextDocument, text: str) -> Iterator[QTextCursor]:
     """Give the places of a text, whatever its case."""
     cursor = document.find(text, 0)
     for _ in range(_MAX_MARKS):
@@ -71,7 +107,7 @@ def find_all(document: QTextDocument, text: str) -> Iterator[QTextCursor]:
         cursor = document.find(text, cursor)
 
 
-def place_of(source: str, text: str, number: int) -> int | None:
+def _place_of(source: str, text: str, number: int) -> int | None:
     """Return where the `number`-th place of `text` is in `source`, from 0."""
     for found, match in enumerate(re.finditer(re.escape(text), source, re.IGNORECASE)):
         if found == number:
@@ -79,12 +115,6 @@ def place_of(source: str, text: str, number: int) -> int | None:
     return None
 
 
-def count_in(source: str, text: str) -> int:
+def _count_in(source: str, text: str) -> int:
     """Return how often `text` is in `source`."""
     return sum(1 for _ in re.finditer(re.escape(text), source, re.IGNORECASE))
-
-
-def cursor_y(widget: TextWidget, cursor: QTextCursor) -> int:
-    """Return how far below the top of a text widget a cursor is."""
-    rect = widget.cursorRect(cursor)
-    return rect.center().y() + (widget.viewport().y() if isinstance(widget, QPlainTextEdit) else 0)

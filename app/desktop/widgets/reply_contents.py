@@ -10,10 +10,12 @@ from app.desktop.rendering.blocks import Block, BlockKind, BlockParser, Env, nor
 from app.desktop.rendering.reply_stream import Growth, ReplyStream
 from app.desktop.session.turns import ReplyTurn
 from app.desktop.widgets.height_estimates import TextMeasures
-from app.desktop.widgets.source_cuts import CUT_CHARS, cut_ends, has_definitions
+from app.desktop.widgets.source_cuts import CUT_CHARS, MAX_LINE_CHARS, cut_ends, has_definitions
 
 # What streams is laid out and painted as a whole segment, so its length is the cost of one update.
 MAX_SEGMENT_CHARS = 1_600
+# An open end that is longer is cut anew where it is one line.
+_MAX_OPEN_CHARS = 12_000
 
 
 @dataclasses.dataclass(eq=False, slots=True)
@@ -137,10 +139,19 @@ class ReplyContents:
             self.read()
         elif not is_seen:
             self._grow_unseen()
-        elif self._stream is not None:
+        elif self._stream is not None and not self._has_endless_line():
             self._show_growth(self._stream.append(text))
         else:
             self._grow_unseen()
+
+    def _has_endless_line(self) -> bool:
+        """Tell whether the open end is one line that must be cut, as it is laid out anew with each piece."""
+        text = self._turn.text
+        last = self.parts[-1] if self.parts else None
+        is_code = last is not None and last.block is not None and last.block.kind is BlockKind.CODE
+        if last is None or is_code or len(text) - last.begin < _MAX_OPEN_CHARS:
+            return False
+        return text.find("\n", len(text) - MAX_LINE_CHARS) < 0
 
     def finish(self) -> bool:
         """Settle the end of the reply; return whether anything changed."""
