@@ -102,7 +102,7 @@ def test_long_code_that_is_whole_is_folded(block: CodeBlock, qtbot: QtBot) -> No
         qtbot.mouseClick(block.foot_button, Qt.MouseButton.LeftButton)
     assert block.fit(400) > folded
     assert block.text_widget.toPlainText() == LONG
-    assert block.foot_button.isHidden()
+    assert block.foot_button is None
 
 
 def test_code_that_grew_is_not_folded(block: CodeBlock) -> None:
@@ -148,7 +148,11 @@ def test_suggested_name_follows_the_language(language: str, name: str) -> None:
 
 
 def test_buttons_are_reached_by_keyboard(block: CodeBlock, qtbot: QtBot) -> None:
+    block.set_code("x", "py", is_growing=True)
+    assert [button.text() for button in block.head_buttons] == ["Copy"]
     block.set_code("x", "py", is_growing=False)
+    block.fit(400)
+    block._head.layout().activate()
     wrap, save, copy = block.head_buttons
     assert [button.focusPolicy() == Qt.FocusPolicy.StrongFocus for button in (wrap, save, copy)] == [False, False, True]
     copy.setFocus()

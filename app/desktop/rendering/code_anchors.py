@@ -33,7 +33,9 @@ def labelled(source: str, *, copy: str, copied: str, last_copied: str, cut: str)
         cut: sentence after a line that is not shown whole.
     """
     if _CUT in source:
-        source = source.replace(_CUT, f'<p class="cut">{html.escape(cut)}</p>')
+        source = source.replace(_CUT, f"<p><small>{html.escape(cut)}</small></p>")
     if f'"{_SCHEME}' not in source:
         return source
-    return _LINK.sub(lambda match: f"{match[1]}{html.escape(copied if match[2] == last_copied else copy)}</a>", source)
+    return _LINK.sub(
+        lambda match: f"{match[1]}<small>{html.escape(copied if match[2] == last_copied else copy)}</small></a>", source
+    )

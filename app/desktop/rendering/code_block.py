@@ -1,9 +1,10 @@
 """CodeBlock: a code block with its language and what can be done with it; text only, whatever the code holds."""
 
 import re
+from collections.abc import Sequence
 
 from PySide6.QtCore import Qt, QTimer, Signal
-from PySide6.QtGui import QGuiApplication, QKeyEvent, QTextCursor, QTextOption, QWheelEvent
+from PySide6.QtGui import QGuiApplication, QKeyEvent, QShowEvent, QTextCursor, QTextOption, QWheelEvent
 from PySide6.QtWidgets import QFrame, QHBoxLayout, QLabel, QPlainTextEdit, QPushButton, QWidget
 
 from app.desktop.rendering.code_display import FOLDED_LINES, MAX_LINES, CodeDisplay
@@ -94,7 +95,7 @@ class _HeadButton(QPushButton):
     def keyPressEvent(self, event: QKeyEvent) -> None:
         """See QWidget."""
         step = {Qt.Key.Key_Left: -1, Qt.Key.Key_Right: 1}.get(Qt.Key(event.key()), 0)
-        row = [button for button in self._head.findChildren(_HeadButton) if not button.isHidden()]
+        row = sorted(self._head.findChildren(_HeadButton), key=lambda button: button.x())
         index = row.index(self) + step
         if step and 0 <= index < len(row):
             row[index].setFocus(Qt.FocusReason.TabFocusReason)
@@ -134,25 +135,17 @@ class CodeBlock(QFrame):
         self._label = QLabel(self._head)
         self._label.setTextFormat(Qt.TextFormat.PlainText)
         self._label.setProperty("role", "language")
-        self._wrap = _HeadButton(self.tr("Wrap"), self.tr("Wrap long lines"), self._head)
-        self._wrap.setCheckable(True)
-        self._wrap.toggled.connect(self._on_wrap_toggled)
-        self._save = _HeadButton(self.tr("Save"), self.tr("Save code as a file"), self._head)
-        self._save.clicked.connect(lambda: self.save_requested.emit(self._code, suggested_file_name(self._language)))
+        self._wrap: _HeadButton | None = None
+        self._save: _HeadButton | None = None
+        self._foot: QPushButton | None = None
         self._copy = _HeadButton(self.tr("Copy"), self.tr("Copy code"), self._head)
         self._copy.setFocusPolicy(Qt.FocusPolicy.StrongFocus)
         self._copy.clicked.connect(self.copy)
-        row = QHBoxLayout(self._head)
-        row.setContentsMargins(theme.px(_PAD), 0, theme.px(4), 0)
-        row.setSpacing(0)
-        row.addWidget(self._label, 1)
-        for button in (self._wrap, self._save, self._copy):
-            row.addWidget(button)
-        self._foot = QPushButton(self)
-        self._foot.setProperty("kind", "small")
-        self._foot.setFocusPolicy(Qt.FocusPolicy.StrongFocus)
-        self._foot.clicked.connect(self._on_unfold)
-        self._foot.hide()
+        self._row = QHBoxLayout(self._head)
+        self._row.setContentsMargins(theme.px(_PAD), 0, theme.px(4), 0)
+        self._row.setSpacing(0)
+        self._row.addWidget(self._label, 1)
+        self._row.addWidget(self._copy)
         self._text = CodeText(self)
         self._highlighter = CodeHighlighter(self._text.document(), theme.colours)
         self._relex_timer = QTimer(self)
@@ -182,14 +175,14 @@ class CodeBlock(QFrame):
         return self._is_folded
 
     @property
-    def head_buttons(self) -> tuple[QPushButton, QPushButton, QPushButton]:
-        """Wrap, Save and Copy."""
-        return self._wrap, self._save, self._copy
+    def head_buttons(self) -> Sequence[QPushButton]:
+        """Wrap, Save and Copy; while the code grows only Copy."""
+        return [button for button in (self._wrap, self._save, self._copy) if button is not None]
 
     @property
-    def foot_button(self) -> QPushButton:
-        """Shows all lines, or says what is not shown."""
-        return self._foot
+    def foot_button(self) -> QPushButton | None:
+        """Shows all lines, or says what is not shown; None where nothing is left out."""
+        return None if self._foot is None or self._foot.isHidden() else self._foot
 
     def set_code(self, code: str, language: str, *, is_growing: bool) -> None:
         """Show `code`; what it shares with the code before stays where it is."""
@@ -203,6 +196,7 @@ class CodeBlock(QFrame):
             self._is_folded = is_first and code.count("\n") >= FOLDED_LINES
             self._replace(code)
         if not is_growing:
+            self._complete_head()
             self._relex_timer.stop()
             if self._num_lexed_chars != len(code):
                 self._relex()
@@ -231,22 +225,46 @@ class CodeBlock(QFrame):
         head, pad = px(_HEAD), px(_PAD)
         inner = width - 2 - 2 * pad
         self._head.setGeometry(1, 1, width - 2, head)
-        if self._wrap.isChecked() and inner != self._measured_width:
+        if self._is_wrapped and inner != self._measured_width:
             self._text.resize(inner, self._text.height())
             self._measured_width = inner
             self._measure(0)
         height = round(sum(self._line_heights)) + 2
         # The text keeps its right edge free only inside: code may scroll under the edge of the block.
-        is_wider = not self._wrap.isChecked() and self._text_width > inner + pad
+        is_wider = not self._is_wrapped and self._text_width > inner + pad
         bar = self._text.horizontalScrollBar().sizeHint().height() if is_wider else 0
-        text_width = inner if self._wrap.isChecked() else inner + pad
+        text_width = inner if self._is_wrapped else inner + pad
         self._text.setGeometry(1 + pad, 1 + head + px(10), text_width, height + bar)
         bottom = head + px(10) + height + (bar if bar else px(10)) + 2
-        if self._foot.isHidden():
+        if self._foot is None or self._foot.isHidden():
             return bottom
         foot_width = min(self._foot.sizeHint().width(), width - 2 - px(8))
         self._foot.setGeometry(1 + px(4), bottom - px(4), foot_width, px(_FOOT) - px(4))
         return bottom + px(_FOOT) - px(2)
+
+    def showEvent(self, event: QShowEvent) -> None:
+        """See QWidget; the text learns its width only now, on which the height of wrapped lines depends."""
+        super().showEvent(event)
+        if self._is_wrapped:
+            self._measured_width = 0
+            self.resized.emit()
+
+    @property
+    def _is_wrapped(self) -> bool:
+        return self._wrap is not None and self._wrap.isChecked()
+
+    def _complete_head(self) -> None:
+        """Add what is of use only for whole code; making it costs as much as the rest of a streaming block."""
+        if self._wrap is not None:
+            return
+        self._wrap = _HeadButton(self.tr("Wrap"), self.tr("Wrap long lines"), self._head)
+        self._wrap.setCheckable(True)
+        self._wrap.toggled.connect(self._on_wrap_toggled)
+        self._save = _HeadButton(self.tr("Save"), self.tr("Save code as a file"), self._head)
+        self._save.clicked.connect(lambda: self.save_requested.emit(self._code, suggested_file_name(self._language)))
+        for index, button in enumerate((self._wrap, self._save), 1):
+            self._row.insertWidget(index, button)
+            button.show()
 
     def _on_wrap_toggled(self, is_on: bool) -> None:
         mode = QTextOption.WrapMode.WrapAtWordBoundaryOrAnywhere if is_on else QTextOption.WrapMode.NoWrap
@@ -280,11 +298,16 @@ class CodeBlock(QFrame):
             text = self.tr("A line is too long to be shown whole; copying gives all of it")
         else:
             text = ""
-        if text != self._foot.text():
+        if text and self._foot is None:
+            self._foot = QPushButton(self)
+            self._foot.setProperty("kind", "small")
+            self._foot.setFocusPolicy(Qt.FocusPolicy.StrongFocus)
+            self._foot.clicked.connect(self._on_unfold)
+        if self._foot is not None:
             self._foot.setText(text)
             self._foot.setToolTip(text)
-        self._foot.setEnabled(self._is_folded)
-        self._foot.setVisible(bool(text))
+            self._foot.setEnabled(self._is_folded)
+            self._foot.setVisible(bool(text))
 
     def _replace(self, code: str) -> None:
         old, self._code = self._code, code

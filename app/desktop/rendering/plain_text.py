@@ -2,6 +2,7 @@
 
 from PySide6.QtGui import QTextBlockFormat, QTextCursor
 
+from app.desktop.rendering.plain import visible
 from app.desktop.rendering.safe_browser import SafeBrowser
 
 
@@ -21,7 +22,7 @@ class PlainText(SafeBrowser):
 
     def _fill(self, source: str) -> None:
         document = self.document()
-        document.setPlainText(source)
+        document.setPlainText(visible(source))
         self.setTabStopDistance(4 * self.fontMetrics().horizontalAdvance(" "))
         cursor = QTextCursor(document)
         cursor.select(QTextCursor.SelectionType.Document)

@@ -122,7 +122,7 @@ class _ReplyHTML(RendererHTML):
 
     def fence(self, tokens: Sequence[Token], idx: int, options: OptionsDict, env: EnvType) -> str:
         code = tokens[idx].content.removesuffix("\n")
-        copy = f'<p class="copy" dir="ltr"><a href="{copy_target(code)}"></a></p>'
+        copy = f'<p dir="ltr"><a href="{copy_target(code)}"></a></p>'
         return f'<pre dir="ltr">{html.escape(code)}</pre>{copy}'
 
     def code_block(self, tokens: Sequence[Token], idx: int, options: OptionsDict, env: EnvType) -> str:

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from PySide6.QtCore import QEvent, QMimeData, QPointF, QRect, QRectF, Qt, QTimer, QUrl, Signal
+from PySide6.QtCore import QMimeData, QPointF, QRect, QRectF, Qt, QTimer, QUrl, Signal
 from PySide6.QtGui import (
     QColor,
     QGuiApplication,
@@ -49,6 +49,7 @@ class SafeBrowser(QTextBrowser):
         self._formulas = formulas
         self._placement = Placement()
         self._placed_width = 0
+        self._placed_ratio = 1.0
         self._html = ""
         self._is_styled = False
         self.setOpenLinks(False)
@@ -149,17 +150,13 @@ class SafeBrowser(QTextBrowser):
             block = block.next()
         painter.end()
         super().paintEvent(event)
+        if self._placement.width and self._placed_ratio != self.devicePixelRatioF():
+            QTimer.singleShot(0, self, self._show)  # it moved to another screen
         if self._formulas is not None and self._placement.width and self.textCursor().hasSelection():
             painter = QPainter(self.viewport())
             shift = QPointF(-self.horizontalScrollBar().value(), -self.verticalScrollBar().value())
             paint_selected(painter, self.textCursor(), self._formulas, self.devicePixelRatioF(), shift)
             painter.end()
-
-    def event(self, event: QEvent) -> bool:
-        """See QWidget."""
-        if event.type() == QEvent.Type.DevicePixelRatioChange and self._placement.width:
-            self._show()
-        return super().event(event)
 
     def mouseMoveEvent(self, event: QMouseEvent) -> None:
         """See QWidget."""
@@ -202,6 +199,7 @@ class SafeBrowser(QTextBrowser):
         self._trim_ends()
         self._placement = Placement()
         if f'<img src="{SCHEME}' in source:
+            self._placed_ratio = self.devicePixelRatioF()
             self._placement = place_formulas(self.document(), self._theme, self._formulas, self._placed_width)
             # Pictures have no words for a screen reader.
             whole = QTextCursor(self.document())

@@ -29,8 +29,6 @@ def document_stylesheet(c: Colours, px: Px, code_families: str) -> str:
     code {{ font-family:{code_families};font-size:{px(13)}px;background-color:{c.code_head}; }}
     pre, .source {{ font-family:{code_families};font-size:{px(13)}px; }}
     pre {{ background-color:{c.code};margin-top:{px(2)}px;margin-bottom:{px(9)}px; }}
-    p.copy, p.cut {{ font-size:{px(12)}px;margin-bottom:{px(9)}px; }}
-    p.cut {{ color:{c.muted}; }}
     blockquote {{ margin-top:0;margin-bottom:{px(9)}px;margin-left:{px(16)}px;margin-right:0;color:{c.muted}; }}
     hr {{ background-color:{c.border}; }}
     table {{ border-collapse:collapse;border-style:solid;border-color:{c.border}; }}
