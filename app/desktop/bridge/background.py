@@ -22,6 +22,7 @@ class Background(QObject):
     def __init__(self, parent: QObject | None = None) -> None:
         super().__init__(parent)
         self._is_closed = False
+        self._lock = threading.Lock()  # no outcome is on its way once `close` has returned
         self._done.connect(self._on_done, Qt.ConnectionType.QueuedConnection)
 
     def run(
@@ -41,14 +42,16 @@ class Background(QObject):
 
     def close(self) -> None:
         """Drop the outcomes of calls that still run."""
-        self._is_closed = True
+        with self._lock:
+            self._is_closed = True
 
     def _begin(self, work: Callable[[], None]) -> None:
         threading.Thread(target=work, name="window-background", daemon=True).start()
 
     def _hand_over(self, outcome: Callable[[], None]) -> None:
-        if not self._is_closed:
-            self._done.emit(outcome)
+        with self._lock:
+            if not self._is_closed:
+                self._done.emit(outcome)
 
     @Slot(object)
     def _on_done(self, outcome: Any) -> None:
