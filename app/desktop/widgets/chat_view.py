@@ -7,6 +7,7 @@ from PySide6.QtGui import QGuiApplication, QKeyEvent, QResizeEvent
 from PySide6.QtWidgets import QApplication, QLabel, QWidget
 
 from app.desktop.rendering.blocks import BlockParser
+from app.desktop.rendering.formula_images import FormulaImages
 from app.desktop.rendering.highlighting import CodeLexer
 from app.desktop.rendering.plain import shortened
 from app.desktop.session.turns import ReplyTurn, Turn, UserTurn
@@ -32,22 +33,32 @@ class ChatView(ConversationScroll):
 
     Args:
         parser: gives the parser of replies, when the first one is seen.
+        formulas: draws formulas; without it their source is shown.
 
     Signals:
         action_requested: TurnAction, turn id.
         edit_submitted: turn id, the new text; the text before is kept as another variant.
         load_requested: the model is to be loaded again.
         link_activated: a target of a reply, allowed but not yet agreed to.
+        save_requested: code of a reply, a file name for it.
     """
 
     action_requested = Signal(object, str)
     edit_submitted = Signal(str, str)
     load_requested = Signal()
     link_activated = Signal(str)
+    save_requested = Signal(str, str)
 
     def __init__(
-        self, theme: Theme, parser: Callable[[], BlockParser], lexer: CodeLexer, parent: QWidget | None = None
+        self,
+        theme: Theme,
+        parser: Callable[[], BlockParser],
+        lexer: CodeLexer,
+        parent: QWidget | None = None,
+        *,
+        formulas: FormulaImages | None = None,
     ) -> None:
+        self._formulas = formulas
         super().__init__(theme, parser, self._new_row, parent)
         self._lexer = KeptColours(lexer, self)
         self._can_load = False
@@ -173,7 +184,6 @@ class ChatView(ConversationScroll):
         if shown is not None and place is not None:
             self._go_to(Anchor(shown, None, place[1]))
         elif not num_kept or (was_following and is_open):
-            self._pending = None
             self.follow()
         else:
             self._is_following = False
@@ -259,10 +269,11 @@ class ChatView(ConversationScroll):
         if isinstance(shown.turn, UserTurn):
             row: MessageRow = UserRow(self._theme, shown, self._column)
         else:
-            reply = row = ReplyRow(self._theme, shown, self._lexer, self._column)
+            reply = row = ReplyRow(self._theme, shown, self._lexer, self._column, formulas=self._formulas)
             reply.set_can_load(self._can_load)
             reply.load_requested.connect(self.load_requested)
             reply.link_activated.connect(self.link_activated)
+            reply.save_requested.connect(self.save_requested)
             reply.link_hovered.connect(self._on_link_hovered)
         row.resized.connect(lambda: self._on_row_resized(shown))
         row.unfolded.connect(lambda: self._on_row_unfolded(shown))

@@ -82,7 +82,7 @@ class ConversationScroll(QScrollArea):
 
     def follow(self) -> None:
         """Go to the newest text and stay with it."""
-        self._start = None
+        self._start = self._pending = None
         self._is_following = True
         self._to_end()
         self._sync()

@@ -7,9 +7,10 @@ import dataclasses
 from collections.abc import Iterator
 
 from PySide6.QtCore import QEvent, QObject, QPoint, Qt, QTimer, Signal
-from PySide6.QtGui import QAction, QGuiApplication, QKeyEvent, QKeySequence, QMouseEvent, QTextCursor
+from PySide6.QtGui import QAction, QGuiApplication, QKeyEvent, QKeySequence, QMouseEvent, QTextCursor, QTextDocument
 from PySide6.QtWidgets import QApplication, QMenu, QScrollArea
 
+from app.desktop.rendering.blocks import Block, BlockKind
 from app.desktop.rendering.safe_browser import selected_text
 from app.desktop.widgets.conversation_column import ConversationColumn
 from app.desktop.widgets.message_rows import MessageRow, TextWidget
@@ -298,8 +299,22 @@ class ConversationSelection(QObject):
 
     def _end_run(self, shown: ShownTurn, run: list[Part], pieces: list[str]) -> None:
         if run and shown.contents is not None:
-            pieces.append(shown.contents.source(run[0], run[-1]))
+            if all(part.is_exact for part in run):
+                pieces.append(shown.contents.source(run[0], run[-1]))
+            else:
+                pieces += [plain_text(part.block) for part in run if part.block is not None]
         run.clear()
+
+
+def plain_text(block: Block) -> str:
+    """Return what a segment says, where its source is not known by itself."""
+    if block.kind is BlockKind.CODE:
+        return f"```{block.language}\n{block.code}\n```"
+    document = QTextDocument()
+    document.setHtml(block.html)
+    cursor = QTextCursor(document)
+    cursor.select(QTextCursor.SelectionType.Document)
+    return selected_text(cursor)
 
 
 def _select(text: TextWidget, begin: int, end: int) -> None:

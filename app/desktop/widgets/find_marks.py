@@ -46,6 +46,8 @@ class FindMarks:
         begin = _place_of(shown.turn.text, text, number)
         if begin is not None and isinstance(row, ReplyRow):
             part = self._column.part_with(shown, begin)
+            if part is not None:
+                row.body.unfold(part)
         elif begin is not None and isinstance(row, UserRow) and begin + len(text) > len(shown_text(shown)):
             row.unfold()
         if part is not None:

@@ -5,6 +5,7 @@ import math
 from PySide6.QtGui import QFontMetricsF
 
 from app.desktop.rendering.blocks import Block, BlockKind
+from app.desktop.rendering.code_display import FOLDED_LINES
 from app.desktop.theme.theme import Theme
 
 _SAMPLE = "The quick brown fox jumps over the lazy dog, as it always did before. "
@@ -58,7 +59,8 @@ class TextMeasures:
         """Return the height of a block."""
         match block.kind:
             case BlockKind.CODE:
-                return self._code_line * (block.code.count("\n") + 1) + self._code_frame
+                lines = block.code.count("\n") + 1
+                return self._code_line * min(lines, FOLDED_LINES) + self._code_frame
             case BlockKind.TABLE:
                 return (self._line + self._theme.px(16)) * max(1, source.count("\n"))
             case _:

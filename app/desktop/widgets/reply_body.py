@@ -11,6 +11,7 @@ from PySide6.QtWidgets import QApplication, QWidget
 
 from app.desktop.rendering.blocks import Block, BlockKind
 from app.desktop.rendering.code_block import CodeBlock
+from app.desktop.rendering.formula_images import FormulaImages
 from app.desktop.rendering.highlighting import CodeLexer
 from app.desktop.rendering.safe_browser import SafeBrowser, TableBrowser
 from app.desktop.theme.theme import Theme
@@ -30,15 +31,26 @@ class ReplyBody(QWidget):
         height_changed: the height for the present width is another one.
         segment_made: a Part, its text widget, which came into being or was filled anew.
         link_activated, link_hovered: see SafeBrowser.
+        save_requested: see CodeBlock.
     """
 
     height_changed = Signal()
     segment_made = Signal(object, object)
     link_activated = Signal(str)
     link_hovered = Signal(str)
+    save_requested = Signal(str, str)
 
-    def __init__(self, theme: Theme, contents: ReplyContents, lexer: CodeLexer, parent: QWidget | None = None) -> None:
+    def __init__(
+        self,
+        theme: Theme,
+        contents: ReplyContents,
+        lexer: CodeLexer,
+        parent: QWidget | None = None,
+        *,
+        formulas: FormulaImages | None = None,
+    ) -> None:
         super().__init__(parent)
+        self._formulas = formulas
         self._theme = theme
         self._contents = contents
         self._lexer = lexer
@@ -182,6 +194,13 @@ class ReplyBody(QWidget):
                 return part
         return None
 
+    def unfold(self, part: Part) -> None:
+        """Show all lines of a code block."""
+        part.is_unfolded = True
+        segment = self._widgets.get(part)
+        if isinstance(segment, CodeBlock) and segment.is_folded and segment.foot_button is not None:
+            segment.foot_button.click()
+
     def remeasure(self, segment: Segment) -> None:
         """Measure a segment again: its height changed by itself."""
         for part, other in self._widgets.items():
@@ -228,6 +247,8 @@ class ReplyBody(QWidget):
         if self._filled.get(part) is not block:
             self._filled[part] = block
             if isinstance(segment, CodeBlock):
+                if part.is_unfolded and not segment.code:  # what was read as it grew, or unfolded, stays unfolded
+                    segment.set_code(block.code, block.language, is_growing=True)
                 segment.set_code(block.code, block.language, is_growing=part is self._growing)
             else:
                 segment.set_html(block.html)
@@ -243,9 +264,13 @@ class ReplyBody(QWidget):
     def _new_segment(self, kind: BlockKind) -> Segment:
         if kind is BlockKind.CODE:
             block = CodeBlock(self._theme, self._lexer, self)
+            block.resized.connect(lambda: self.remeasure(block))
+            block.save_requested.connect(self.save_requested)
             block.show()
             return block
-        browser = (TableBrowser if kind is BlockKind.TABLE else SafeBrowser)(self._theme, self)
+        make = TableBrowser if kind is BlockKind.TABLE else SafeBrowser
+        browser = make(self._theme, self, formulas=self._formulas)
+        browser.refilled.connect(lambda: self.remeasure(browser))
         browser.setAccessibleName(self._name)
         browser.link_activated.connect(self.link_activated)
         browser.link_hovered.connect(self.link_hovered)
@@ -254,6 +279,7 @@ class ReplyBody(QWidget):
 
     def _drop(self, part: Part) -> None:
         segment = self._widgets.pop(part)
+        part.is_unfolded = isinstance(segment, CodeBlock) and not segment.is_folded
         self._filled.pop(part, None)
         segment.hide()
         segment.deleteLater()

@@ -10,12 +10,12 @@ from app.desktop.rendering.blocks import Block, BlockKind, BlockParser, Env, nor
 from app.desktop.rendering.reply_stream import Growth, ReplyStream
 from app.desktop.session.turns import ReplyTurn
 from app.desktop.widgets.height_estimates import TextMeasures
-from app.desktop.widgets.source_cuts import CUT_CHARS, MAX_LINE_CHARS, cut_ends, has_definitions
+from app.desktop.widgets.source_cuts import CUT_CHARS, cut_ends, has_definitions
 
 # What streams is laid out and painted as a whole segment, so its length is the cost of one update.
 MAX_SEGMENT_CHARS = 1_600
-# An open end that is longer is cut anew where it is one line.
-_MAX_OPEN_CHARS = 12_000
+# Out of view so much of a growing reply waits to be parsed in one go.
+_MAX_HELD_CHARS = 4_000
 
 
 @dataclasses.dataclass(eq=False, slots=True)
@@ -28,6 +28,7 @@ class Part:
         height: in pixels.
         width: for which the height was measured; 0 for an estimate.
         is_exact: whether its source alone gives its block.
+        is_unfolded: whether its code was shown whole.
         is_cut: whether nothing before it, nor what may follow, can change where it begins.
     """
 
@@ -38,6 +39,7 @@ class Part:
     width: int = 0
     is_exact: bool = True
     is_cut: bool = False
+    is_unfolded: bool = False
 
 
 # A block with the place of its source.
@@ -67,6 +69,7 @@ class ReplyContents:
         self._measures = measures
         self._stream: ReplyStream | None = None
         self._env: Env | None = None
+        self._held = ""  # of the growing end, not parsed yet
         self._raw = ""
         self._text = ""
         self._shown_chars = 0  # of the turn's text that the parts stand for
@@ -104,6 +107,7 @@ class ReplyContents:
         """Take the turn's text anew."""
         self._stream = self._env = self._last_settled = None
         self._num_settled = 0
+        self._held = ""
         text = self.text
         self._shown_chars = len(self._turn.text)
         self.is_growing = self._turn.is_open
@@ -137,34 +141,33 @@ class ReplyContents:
         self._shown_chars += len(text)
         if self._shown_chars != len(self._turn.text):
             self.read()
-        elif not is_seen:
+        elif self._stream is None:
             self._grow_unseen()
-        elif self._stream is not None and not self._has_endless_line():
-            self._show_growth(self._stream.append(text))
         else:
-            self._grow_unseen()
-
-    def _has_endless_line(self) -> bool:
-        """Tell whether the open end is one line that must be cut, as it is laid out anew with each piece."""
-        text = self._turn.text
-        last = self.parts[-1] if self.parts else None
-        is_code = last is not None and last.block is not None and last.block.kind is BlockKind.CODE
-        if last is None or is_code or len(text) - last.begin < _MAX_OPEN_CHARS:
-            return False
-        return text.find("\n", len(text) - MAX_LINE_CHARS) < 0
+            self._held += text
+            if is_seen or len(self._held) > _MAX_HELD_CHARS:
+                self._flush(self._stream)
 
     def finish(self) -> bool:
         """Settle the end of the reply; return whether anything changed."""
         stream, self._stream = self._stream, None
-        was_growing, self.is_growing, self._env = self.is_growing, False, None
+        was_growing = self.is_growing
+        self.is_growing = False
+        self._env = None
         is_other = self._shown_chars != len(self._turn.text)
-        if is_other or (was_growing and has_definitions(self.text)):
+        if is_other or (was_growing and has_definitions(self._turn.text)):
             self.read()  # a target that is defined at the end counts from the beginning
             return True
-        growth = stream.finish_tail() if stream is not None else None
-        if growth is not None:
-            self._show_growth(Growth(growth.settled, ()))
-        return growth is not None
+        if stream is None:
+            return False
+        self._flush(stream)
+        growth = stream.finish_tail()
+        if growth is None:
+            self.read()
+            return True
+        self._show_growth(Growth(growth.settled, ()))
+        self._check_places(self._stream_first, len(self.text))
+        return True
 
     def forget(self) -> None:
         """Let go of what can be parsed again."""
@@ -176,6 +179,11 @@ class ReplyContents:
     def source(self, first: Part, last: Part) -> str:
         """Return the Markdown of the parts from `first` to `last`."""
         return self.text[first.begin : last.end].strip("\n")
+
+    def _flush(self, stream: ReplyStream) -> None:
+        held, self._held = self._held, ""
+        if held:
+            self._show_growth(stream.append(held))
 
     def last_code(self) -> str | None:
         """Return the last code block of the reply."""
@@ -193,20 +201,21 @@ class ReplyContents:
         return Part(begin, end, height=self._measures.of_source(self.text[begin:end]), is_cut=True)
 
     def _is_open_end(self, index: int) -> bool:
-        return self.is_growing and index == len(self.parts) - 1
+        return self.is_growing and self._stream is None and index == len(self.parts) - 1
 
-    def _cuts(self, part: Part) -> Iterator[Part]:
+    def _cuts(self, part: Part, limit: int | None = None) -> Iterator[Part]:
         begin = part.begin
         for end in cut_ends(self.text, part.begin, part.end, self._parser()):
-            yield self._unparsed(begin, end)
-            begin = end
+            if limit is None or end < limit or end >= part.end:
+                yield self._unparsed(begin, end)
+                begin = end
 
     def _parse_whole(self, index: int) -> None:
         part = self.parts[index]
         source = self.text[part.begin : part.end]
         env = self._definitions()
-        blocks = self._parser().blocks(source, env)
         is_exact = not env.get("references")
+        blocks = self._parser().blocks(source) if is_exact else self._parser().blocks(source, env)
         placed = _joined(list(_placed(blocks, self.text, part.begin)), None)
         if len(placed) == 1 and part.width:
             part.block = placed[0][2]  # it was measured before, and its blocks were let go
@@ -217,6 +226,15 @@ class ReplyContents:
         ]
         if placed:
             self.parts[index].is_cut = part.is_cut
+            self._check_places(index, part.end, count=len(placed))
+
+    def _check_places(self, first: int, end: int, *, count: int | None = None) -> None:
+        """Trust the places of segments only where all of the source is accounted for: a long block may be cut."""
+        parts = self.parts[first:] if count is None else self.parts[first : first + count]
+        last = parts[-1].end if parts else end
+        if last > end or self.text[last:end].strip():
+            for part in parts:
+                part.is_exact = False
 
     def _definitions(self) -> Env:
         """Return the targets of links that the whole reply defines."""
@@ -232,7 +250,8 @@ class ReplyContents:
         return self._env
 
     def _begin_stream(self, index: int) -> None:
-        *before, last = self._cuts(self.parts[index])
+        # Half a line at the end can still mean anything: there is no cut before it.
+        *before, last = self._cuts(self.parts[index], self.text.rfind("\n") + 1)
         self.parts[index:] = before
         self._stream = ReplyStream(self._parser())
         self._stream_first = self._num_settled = len(self.parts)
@@ -256,7 +275,7 @@ class ReplyContents:
         self._last_settled = before
         self._replace(first, [*settled[:-1], *_joined(tail, before)])
 
-    def _replace(self, first: int, placed: Iterable[_Placed], *, is_end: bool = True) -> None:
+    def _replace(self, first: int, placed: Iterable[_Placed]) -> None:
         count = first
         for count, (begin, end, block) in enumerate(placed, first + 1):
             if count > len(self.parts):
@@ -267,33 +286,19 @@ class ReplyContents:
             part.begin, part.end = begin, end
             if part.block != block:
                 part.block, part.width = block, 0
-        if is_end:
-            del self.parts[count:]
+        del self.parts[count:]
 
     def _grow_unseen(self) -> None:
         """Let the end grow as text; it is parsed when it comes into view."""
-        if self._stream is not None:
-            self._stream = None
-            begin = self._stream_begin
-            if self._last_settled is not None:
-                begin = self._last_settled[1]
-                # It may show the open end too, which is cut off now.
-                self._replace(self._num_settled - 1, [self._last_settled], is_end=False)
-            self._unite(self._num_settled, begin)
-        elif not self.parts:
+        if not self.parts:
             self.parts = [Part(0, 0, is_cut=True)]
         elif self.parts[-1].block is not None:
             first = max(index for index, part in enumerate(self.parts) if part.is_cut)
-            self._unite(first, self.parts[first].begin)
+            height = sum(part.height for part in self.parts[first:])
+            self.parts[first:] = [Part(self.parts[first].begin, self.parts[-1].end, height=height, is_cut=True)]
         last = self.parts[-1]
         last.height += self._measures.of_length(max(1, self._shown_chars - last.end))
         last.end = self._shown_chars
-
-    def _unite(self, first: int, begin: int) -> None:
-        """Make one part that is not parsed of all from `first` on."""
-        height = sum(part.height for part in self.parts[first:])
-        end = self.parts[-1].end if self.parts else begin
-        self.parts[first:] = [Part(begin, end, height=height, is_cut=True)]
 
 
 def _placed(blocks: Iterable[Block], text: str, begin: int) -> Iterator[_Placed]:

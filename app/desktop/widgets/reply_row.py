@@ -7,6 +7,7 @@ from PySide6.QtCore import Qt, QTimer, Signal
 from PySide6.QtGui import QGuiApplication
 from PySide6.QtWidgets import QLabel, QPushButton, QToolButton, QWidget
 
+from app.desktop.rendering.formula_images import FormulaImages
 from app.desktop.rendering.highlighting import CodeLexer
 from app.desktop.rendering.plain import isolated, shortened
 from app.desktop.session.turns import ReplyState, ReplyTurn, TurnAction
@@ -36,13 +37,23 @@ class ReplyRow(MessageRow):
     Signals:
         load_requested: the button of the error.
         link_activated, link_hovered: see SafeBrowser.
+        save_requested: see CodeBlock.
     """
 
     load_requested = Signal()
     link_activated = Signal(str)
     link_hovered = Signal(str)
+    save_requested = Signal(str, str)
 
-    def __init__(self, theme: Theme, shown: ShownTurn, lexer: CodeLexer, parent: QWidget | None = None) -> None:
+    def __init__(
+        self,
+        theme: Theme,
+        shown: ShownTurn,
+        lexer: CodeLexer,
+        parent: QWidget | None = None,
+        *,
+        formulas: FormulaImages | None = None,
+    ) -> None:
         super().__init__(theme, shown, parent)
         assert shown.contents is not None
         self._can_load = False
@@ -52,11 +63,12 @@ class ReplyRow(MessageRow):
         self._dropped: QLabel | None = None
         self._fold: ThinkingFold | None = None
         self._error: ErrorBlock | None = None
-        self.body = ReplyBody(theme, shown.contents, lexer, self)
+        self.body = ReplyBody(theme, shown.contents, lexer, self, formulas=formulas)
         self.body.height_changed.connect(self._on_height_changed)
         self.body.segment_made.connect(self.text_made)
         self.body.link_activated.connect(self.link_activated)
         self.body.link_hovered.connect(self.link_hovered)
+        self.body.save_requested.connect(self.save_requested)
         self._meta = ElidedLabel(self)
         self._meta.setProperty("role", "meta")
         self._copied_timer = QTimer(self)

@@ -1,7 +1,6 @@
 """Where the source of a long reply can be cut, so that each part is parsed alone and the visible one first.
 
 A cut is made only where a new top-level block begins whatever stands before it: the parts give the blocks of the whole.
-Only a line that nobody could read, longer than three pages, is cut wherever it is.
 """
 
 import re
@@ -10,9 +9,6 @@ from collections.abc import Iterator
 from app.desktop.rendering.blocks import BlockParser
 
 CUT_CHARS = 1_500
-# The layout of a line without blanks takes a time that grows with the square of its length.
-MAX_LINE_CHARS = 8_000
-_HARD_CUT_CHARS = 4_000
 
 # A line after a blank one that begins at the margin with what can neither go on with a list nor close a fence.
 _CANDIDATE = re.compile(r"\n[ \t]*\n(?![ \t\n`~$\\>|:]|[-+*](?:[ \t\n]|\Z)|\d{1,9}[.)])(?=.)")
@@ -31,15 +27,7 @@ def cut_ends(source: str, begin: int, end: int, parser: BlockParser) -> Iterator
     """Give where the parts of normalized `source` between `begin` and `end` end, the last being `end`."""
     position = begin + CUT_CHARS
     num_misses = 0
-    while position < end:
-        match = _CANDIDATE.search(source, position, end)
-        hard = _hard_cut(source, begin, match.start() if match else end)
-        if hard is not None:
-            yield hard
-            begin, position, num_misses = hard, hard + CUT_CHARS, 0
-            continue
-        if match is None:
-            break
+    while position < end and (match := _CANDIDATE.search(source, position, end)):
         cut = match.end()
         if _is_border(source, begin, cut, parser):
             yield cut
@@ -47,21 +35,6 @@ def cut_ends(source: str, begin: int, end: int, parser: BlockParser) -> Iterator
             continue
         position, num_misses = _after_marks(source, cut, end, 2 ** max(0, num_misses - 3)), num_misses + 1
     yield end
-
-
-def _hard_cut(source: str, begin: int, end: int) -> int | None:
-    """Return where to cut a line that is too long to be laid out at once, whatever it is part of but code."""
-    line = begin
-    while end - line > MAX_LINE_CHARS:
-        line_end = source.find("\n", line, end)
-        if line_end < 0:
-            line_end = end
-        if line_end - line > MAX_LINE_CHARS:
-            limit = line + _HARD_CUT_CHARS
-            cut = line if line > begin else source.rfind(" ", line + CUT_CHARS, limit) + 1 or limit
-            return None if _MARK.search(source, begin, cut) else cut
-        line = line_end + 1
-    return None
 
 
 def _is_border(source: str, begin: int, cut: int, parser: BlockParser) -> bool:
