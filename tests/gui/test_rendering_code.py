@@ -96,10 +96,12 @@ def test_long_code_that_is_whole_is_folded(block: CodeBlock, qtbot: QtBot) -> No
     block.set_code(LONG, "python", is_growing=False)
     folded = block.fit(400)
     assert block.is_folded
-    assert block.foot_button.text() == "Show all 60 lines"
+    foot = block.foot_button
+    assert foot is not None
+    assert foot.text() == "Show all 60 lines"
     assert block.text_widget.document().blockCount() == 40
     with qtbot.waitSignal(block.resized):
-        qtbot.mouseClick(block.foot_button, Qt.MouseButton.LeftButton)
+        qtbot.mouseClick(foot, Qt.MouseButton.LeftButton)
     assert block.fit(400) > folded
     assert block.text_widget.toPlainText() == LONG
     assert block.foot_button is None
@@ -152,7 +154,7 @@ def test_buttons_are_reached_by_keyboard(block: CodeBlock, qtbot: QtBot) -> None
     assert [button.text() for button in block.head_buttons] == ["Copy"]
     block.set_code("x", "py", is_growing=False)
     block.fit(400)
-    block._head.layout().activate()
+    block.grab()
     wrap, save, copy = block.head_buttons
     assert [button.focusPolicy() == Qt.FocusPolicy.StrongFocus for button in (wrap, save, copy)] == [False, False, True]
     copy.setFocus()
@@ -187,7 +189,9 @@ def test_display_does_not_depend_on_the_pieces(sizes: list[int]) -> None:
 def test_what_is_not_shown_is_said_and_copied(block: CodeBlock, code: str, said: str) -> None:
     block.set_code("x", "", is_growing=True)
     block.set_code(code, "", is_growing=False)
-    assert block.foot_button.text().startswith(said)
+    foot = block.foot_button
+    assert foot is not None
+    assert foot.text().startswith(said)
     assert len(block.text_widget.toPlainText()) < 8_000
     block.copy()
     assert QGuiApplication.clipboard().text() == code
