@@ -1,5 +1,6 @@
 """ChatRecorder: brings what happens in chats to the store, in order; what could not be written is tried again."""
 
+import dataclasses
 import logging
 from collections.abc import Callable
 from concurrent.futures import Future
@@ -7,6 +8,7 @@ from typing import Any
 
 from PySide6.QtCore import QObject, Qt, Signal
 
+from app.errors import StoreFull, StoreLocked, StoreReadOnly
 from app.store import ChatStore
 
 Write = Callable[[ChatStore], Future[Any] | None]
@@ -14,29 +16,46 @@ Write = Callable[[ChatStore], Future[Any] | None]
 _LOG = logging.getLogger(__name__)
 
 
+@dataclasses.dataclass(eq=False)
+class _Sent:
+    """A write on its way, or kept back.
+
+    Attributes:
+        is_hopeful: it failed for a reason that goes away, as a full disk.
+        num_failures: how often it failed for another one.
+    """
+
+    write: Write
+    is_hopeful: bool = False
+    num_failures: int = 0
+
+
 class ChatRecorder(QObject):
     """Takes writes before the store is open, and for as long as the window lives.
 
     Signals:
         recorded: something was asked to be written that the list of chats may show.
-        failed: Exception; some writes are kept back until the next one, or `try_again`.
+        failed: Exception; some writes are kept back until the next one, or `try_again`. Told once for each reason.
         recovered: everything that had been kept back is written.
+        settled: nothing is on its way any more.
     """
 
     recorded = Signal()
     failed = Signal(object)
     recovered = Signal()
+    settled = Signal()
 
     _ended = Signal(object, object)
 
     def __init__(self, parent: QObject | None = None) -> None:
         super().__init__(parent)
         self._store: ChatStore | None = None
-        self._is_given_up = False
-        self._waiting: list[Write] = []
-        self._failed: list[Write] = []
+        self._is_closed = False
+        self._waiting: list[tuple[str, Write]] = []
+        self._kept_back: list[_Sent] = []
         self._num_open = 0
-        self._had_failed = False
+        self._is_troubled = False
+        self._told = ""  # the reason that was told
         self._ended.connect(self._on_ended, Qt.ConnectionType.QueuedConnection)
 
     @property
@@ -46,65 +65,97 @@ class ChatRecorder(QObject):
 
     @property
     def is_up_to_date(self) -> bool:
-        """Whether all that happened was sent to a store and none of it is kept back."""
-        return self._store is not None and not self._is_given_up and not self._failed
+        """Whether all that happened is in a store."""
+        return self._store is not None and not self._is_closed and not self._kept_back and not self._num_open
 
     @property
     def num_failed(self) -> int:
         """How many writes are kept back."""
-        return len(self._failed)
+        return len(self._kept_back)
 
     def set_store(self, store: ChatStore) -> None:
         """Write to a store from now on, beginning with what has been waiting for it."""
         self._store = store
         waiting, self._waiting = self._waiting, []
-        for write in waiting:
-            self.write(write)
+        for key, write in waiting:
+            self.write(write, key=key)
 
-    def give_up(self) -> None:
-        """Keep nothing: there is no store in this session."""
-        self._is_given_up = True
-        self._waiting = []
-
-    def write(self, write: Write, *, is_listed: bool = True) -> None:
+    def write(self, write: Write, *, is_listed: bool = True, key: str = "") -> None:
         """Ask the store for a change, after all that were asked for before.
 
         Args:
             is_listed: whether the list of chats may look different afterwards.
+            key: of a change that takes the place of an earlier one of that key, and is worth no other try.
         """
+        if self._is_closed:
+            return
         if self._store is None:
-            if not self._is_given_up:
-                self._waiting.append(write)
-        elif not self._is_given_up:
-            self.try_again()
-            self._send(write)
+            if key:
+                self._waiting = [other for other in self._waiting if other[0] != key]
+            self._waiting.append((key, write))
+        else:
+            if not key:
+                self._send_kept_back()
+            self._send(_Sent(write))
         if is_listed:
             self.recorded.emit()
 
     def try_again(self) -> None:
-        """Send once more what could not be written; each write does no harm when it is done twice."""
-        failed, self._failed = self._failed, []
-        for write in failed:
-            self._send(write)
+        """Send once more what could not be written, and tell if that fails again."""
+        self._told = ""
+        self._send_kept_back()
+
+    def note_trouble(self) -> None:
+        """Hear that a write has to wait; `recovered` tells when it did not wait in vain."""
+        self._is_troubled = True
 
     def close(self) -> None:
-        """Take no more writes; those that were sent are the store's to finish."""
-        self._is_given_up = True
+        """Try a last time, and take no more writes; those that were sent are the store's to finish."""
+        if self._store is not None:
+            self._send_kept_back()
+        self._is_closed = True
 
-    def _send(self, write: Write) -> None:
+    def _send_kept_back(self) -> None:
+        kept_back, self._kept_back = self._kept_back, []
+        for sent in kept_back:  # no write does harm when it is done twice
+            self._send(sent)
+
+    def _send(self, sent: _Sent) -> None:
         assert self._store is not None
-        future = write(self._store)
+        future = sent.write(self._store)
         if future is not None:
             self._num_open += 1
-            future.add_done_callback(lambda done: self._ended.emit(write, done.exception()))
+            future.add_done_callback(lambda done: self._ended.emit(sent, done.exception()))
 
-    def _on_ended(self, write: Write, error: BaseException | None) -> None:
+    def _on_ended(self, sent: _Sent, error: BaseException | None) -> None:
         self._num_open -= 1
         if error is not None:
-            _LOG.warning("a chat could not be saved: %s", error)
-            self._failed.append(write)
-            self._had_failed = True
-            self.failed.emit(error)
-        elif self._had_failed and not self._failed and not self._num_open:
-            self._had_failed = False
+            self._on_failed(sent, error)
+        elif any(other.is_hopeful for other in self._kept_back):
+            # It may have found nothing to change, because what it was for had not been written: it is repeated.
+            self._kept_back.append(sent)
+        if self._num_open:
+            return
+        if self._is_troubled and not self._kept_back:
+            self._is_troubled, self._told = False, ""
             self.recovered.emit()
+        self.settled.emit()
+
+    def _on_failed(self, sent: _Sent, error: BaseException) -> None:
+        _LOG.warning("a chat could not be saved: %s", error)
+        sent.is_hopeful = _goes_away(error)
+        is_follower = not sent.is_hopeful and any(other.is_hopeful for other in self._kept_back)
+        sent.num_failures += not sent.is_hopeful and not is_follower
+        if sent.num_failures > 1:
+            return  # it can never be written
+        self._kept_back.append(sent)
+        self._is_troubled = True
+        if not is_follower and self._told != str(error):
+            self._told = str(error)
+            self.failed.emit(error)
+
+
+def _goes_away(error: BaseException) -> bool:
+    """Tell whether a write fails because of where it is written to, and not because of what it is."""
+    is_of_disk = "SQLITE_IOERR" in getattr(error, "details", "")
+    return isinstance(error, StoreFull | StoreReadOnly | StoreLocked | OSError) or is_of_disk

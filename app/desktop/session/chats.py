@@ -8,6 +8,7 @@ from PySide6.QtCore import QObject, QTimer, Signal
 
 from app.desktop.bridge.background import Background
 from app.desktop.session.chat_recorder import ChatRecorder
+from app.desktop.session.chat_settings import ChatSettings
 from app.desktop.session.conversation import Conversation
 from app.desktop.session.model_session import ModelState
 from app.desktop.session.recorded_chat import RecordedChat
@@ -18,7 +19,7 @@ from engine import ErrorInfo
 _LOG = logging.getLogger(__name__)
 _LIST_MS = 150
 _DAY_MS = 24 * 3600 * 1000
-_FLUSH_S = 10.0
+_FLUSH_S = 1.0
 
 
 class Chats(QObject):
@@ -32,6 +33,7 @@ class Chats(QObject):
         trash_read: sequence of ChatRow.
         deleted: id, title; a chat went to the trash.
         read_failed: Exception.
+        refused_unseen: Conversation that is not shown, text of a message that was taken back there, ErrorInfo or None.
     """
 
     current_changed = Signal()
@@ -41,13 +43,17 @@ class Chats(QObject):
     trash_read = Signal(object)
     deleted = Signal(str, str)
     read_failed = Signal(object)
+    refused_unseen = Signal(object, str, object)
 
     def __init__(self, around: Surroundings, background: Background) -> None:
         super().__init__(around.bridge)
         self._around = around
         self._background = background
         self._live: dict[str, Conversation] = {}
+        self._is_list_old = False
+        self._trashed: set[str] = set()  # in this session
         self._unread: set[str] = set()
+        self._drafts: dict[str, str] = {}  # of the chats let go of; the store may have them later, or not
         self._open_number = 0
         self._list_timer = QTimer(self)
         self._list_timer.setSingleShot(True)
@@ -59,12 +65,18 @@ class Chats(QObject):
         around.recorder.recorded.connect(self._on_recorded)
         around.model.changed.connect(self._on_model_changed)
         around.model.refused.connect(self._on_model_refused)
+        around.recorder.settled.connect(self._on_settled)
         self._current = self._new_conversation(RecordedChat(around.recorder))
 
     @property
     def current(self) -> Conversation:
         """The chat that is shown."""
         return self._current
+
+    @property
+    def live(self) -> Sequence[Conversation]:
+        """The chats in memory."""
+        return tuple(self._live.values())
 
     @property
     def recorder(self) -> ChatRecorder:
@@ -107,6 +119,8 @@ class Chats(QObject):
             then: called when it is shown.
         """
         self._open_number += 1
+        if chat_id in self._trashed:
+            return
         number, store = self._open_number, self.recorder.store
         live = self._live.get(chat_id)
         if live is not None:
@@ -139,6 +153,8 @@ class Chats(QObject):
         """Let a chat take another model from now on, by what the settings call it."""
         if (live := self._live.get(chat_id)) is not None:
             live.use_model(name)
+        else:
+            self.recorder.write(lambda store: store.change_chat(chat_id, ChatChange(model=name)), is_listed=False)
 
     def set_pinned(self, chat_id: str, *, is_pinned: bool) -> None:
         """Pin a chat, or let it go."""
@@ -153,19 +169,22 @@ class Chats(QObject):
         if live is not None:
             live.let_go()
         self.recorder.write(lambda store: store.trash_chat(chat_id))
+        self._trashed.add(chat_id)
         self._unread.discard(chat_id)
         if live is not None and live is self._current:
             self.new_chat()
-        if live is not None and live is not self._current:
-            self._forget(live)
+        self._forget_idle()
         self.deleted.emit(chat_id, title)
 
     def restore(self, chat_id: str) -> None:
         """Take a chat out of the trash."""
+        self._trashed.discard(chat_id)
         self.recorder.write(lambda store: store.restore_chat(chat_id))
 
     def purge(self, chat_id: str) -> None:
         """Remove a chat of the trash for good."""
+        if (live := self._live.get(chat_id)) is not None and live is not self._current:
+            self._forget(live)
         self.recorder.write(lambda store: store.purge_chat(chat_id))
 
     def read_trash(self) -> None:
@@ -187,10 +206,21 @@ class Chats(QObject):
         for conversation in tuple(self._live.values()):
             conversation.let_go()
 
+    def send_queued(self) -> None:
+        """Let every chat go on in which something waits and no reply is in progress."""
+        for conversation in self.live:
+            conversation.send_queued()
+
+    def take_waiting_back(self) -> None:
+        """Stop the replies that wait for a model: the user does not want it loaded."""
+        for conversation in self._waiting():
+            conversation.stop()
+
     def _new_conversation(self, chat: RecordedChat) -> Conversation:
         conversation = Conversation(self._around, chat, self)
         conversation.model_wanted.connect(self._provide_model)
         conversation.busy_changed.connect(lambda is_busy: self._on_busy_changed(conversation, is_busy))
+        conversation.text_refused.connect(lambda text, error: self._on_text_refused(conversation, text, error))
         self._live[conversation.chat.id] = conversation
         return conversation
 
@@ -205,19 +235,31 @@ class Chats(QObject):
         self._unread.discard(conversation.chat.id)
         if before is not conversation:
             self.current_changed.emit()
-            if self._can_be_read_again(before):
-                self._forget(before)
+            self._forget_idle()
         self.marks_changed.emit()
 
     def _can_be_read_again(self, conversation: Conversation) -> bool:
         """Tell whether nothing of a chat is in memory alone."""
         is_idle = not conversation.is_busy and not conversation.queue
-        return is_idle and self.recorder.is_up_to_date and (conversation.chat.is_begun or not conversation.draft)
+        is_empty = not conversation.draft and conversation.settings == ChatSettings()
+        return is_idle and (conversation.chat.is_begun or is_empty)
+
+    def _forget_idle(self) -> None:
+        """Let go of the chats that are not shown and do nothing; they are read again when they are opened."""
+        if self.recorder.is_up_to_date:
+            for conversation in self.live:
+                if conversation is not self._current and self._can_be_read_again(conversation):
+                    self._forget(conversation)
 
     def _forget(self, conversation: Conversation) -> None:
-        """Let go of a chat that is not shown and does nothing; it is read again when it is opened."""
         self._live.pop(conversation.chat.id, None)
+        if conversation.chat.is_begun:
+            self._drafts[conversation.chat.id] = conversation.draft
         conversation.deleteLater()
+
+    def _on_text_refused(self, conversation: Conversation, text: str, error: ErrorInfo | None) -> None:
+        if conversation is not self._current:
+            self.refused_unseen.emit(conversation, text, error)
 
     def _on_busy_changed(self, conversation: Conversation, is_busy: bool) -> None:
         if not is_busy and conversation is not self._current:
@@ -232,7 +274,7 @@ class Chats(QObject):
         if not waiting or model.is_busy or any(chat.is_generating for chat in self._live.values()):
             return
         wanted = waiting[0].settings.model
-        if wanted and (model.chosen is None or model.chosen.last_model != wanted):
+        if wanted and not model.is_loaded(wanted):
             model.choose(wanted)
         elif model.state in (ModelState.DEAD, ModelState.FAILED, ModelState.NONE):
             model.load_again()
@@ -241,7 +283,7 @@ class Chats(QObject):
         return [chat for chat in self._live.values() if chat.is_busy and not chat.is_generating]
 
     def _on_model_changed(self) -> None:
-        if self._around.model.state is ModelState.READY:
+        if not self._around.model.is_busy:
             self._look_again()
 
     def _on_model_refused(self, error: ErrorInfo) -> None:
@@ -264,15 +306,27 @@ class Chats(QObject):
         if not self._list_timer.isActive():
             self._list_timer.start()
 
+    def _on_settled(self) -> None:
+        self._forget_idle()
+        if self._is_list_old:
+            self._on_recorded()
+
     def _list(self) -> None:
-        def read(store: ChatStore) -> list[ChatRow]:
-            store.flush(_FLUSH_S)
-            return store.list_chats()
+        def read(store: ChatStore) -> tuple[bool, list[ChatRow]]:
+            return _flush(store), store.list_chats()
+
+        def show(found: tuple[bool, list[ChatRow]]) -> None:
+            is_new, rows = found
+            self._is_list_old = not is_new
+            self.rows_changed.emit(rows)
 
         if self.recorder.store is not None:
-            self._read(read, self.rows_changed.emit)
+            self._read(read, show)
         else:
-            self.rows_changed.emit([chat.chat.row() for chat in self._live.values() if chat.chat.is_begun][::-1])
+            self.rows_changed.emit([chat.chat.row() for chat in self._listed()][::-1])
+
+    def _listed(self) -> list[Conversation]:
+        return [chat for chat in self.live if chat.chat.is_begun and chat.chat.id not in self._trashed]
 
     def _purge(self) -> None:
         self.recorder.write(lambda store: store.purge_expired(), is_listed=False)
@@ -280,11 +334,13 @@ class Chats(QObject):
     def _on_chat_read(
         self, number: int, found: tuple[RecordedChat, str] | None, node_id: str | None, then: Callable[[], None]
     ) -> None:
-        if number != self._open_number or found is None:
+        if number != self._open_number or found is None or found[0].id in self._trashed:
             return
         chat, draft = found
-        conversation = self._live.get(chat.id) or self._new_conversation(chat)
-        conversation.draft = draft
+        conversation = self._live.get(chat.id)
+        if conversation is None:
+            conversation = self._new_conversation(chat)
+            conversation.draft = self._drafts.pop(chat.id, draft)
         self._enter(conversation, node_id, then)
 
     def _on_draft_read(self, draft: str) -> None:
@@ -297,8 +353,19 @@ class Chats(QObject):
         self.read_failed.emit(error)
 
 
+def _flush(store: ChatStore) -> bool:
+    """Wait for what was asked to be written, but not for long: a lock from outside keeps nobody from reading."""
+    try:
+        store.flush(_FLUSH_S)
+    except TimeoutError:
+        return False
+    return True
+
+
 def _read_chat(store: ChatStore, recorder: ChatRecorder, chat_id: str) -> tuple[RecordedChat, str] | None:
     """Read a chat with all that was asked to be written of it before; runs beside the window's thread."""
-    store.flush(_FLUSH_S)
+    _flush(store)
     chat: Chat | None = store.load_chat(chat_id)
-    return (RecordedChat(recorder, chat), store.load_draft(chat_id)) if chat is not None else None
+    if chat is None or chat.row.deleted_at is not None:
+        return None
+    return RecordedChat(recorder, chat), store.load_draft(chat_id)

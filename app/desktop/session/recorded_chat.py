@@ -63,6 +63,10 @@ class RecordedChat:
         """Return the shown messages, oldest first."""
         return self._tree.shown()
 
+    def path_to(self, turn_id: str) -> Sequence[Turn]:
+        """Return the messages up to one, shown or not, that are not deleted."""
+        return self._tree.path_to(turn_id)
+
     def get(self, turn_id: str) -> Turn | None:
         """Return a message, shown or not."""
         return self._tree.get(turn_id)
@@ -80,7 +84,7 @@ class RecordedChat:
                 settings=self.settings.stored,
             )
             self._recorder.write(lambda store: store.add_chat(chat))
-            self._recorder.write(lambda store: store.save_draft(NO_CHAT, ""), is_listed=False)
+            self._recorder.write(lambda store: store.save_draft(NO_CHAT, ""), is_listed=False, key=_key(NO_CHAT))
         self._tree.add(turn)
         node = node_of(self.id, turn)
         self._recorder.write(lambda store: store.add_node(node))
@@ -88,7 +92,7 @@ class RecordedChat:
     def save_partial(self, reply: ReplyTurn) -> None:
         """Keep what has arrived of a reply in progress."""
         partial = partial_of(reply)
-        self._recorder.write(lambda store: store.save_partial(partial), is_listed=False)
+        self._recorder.write(lambda store: store.save_partial(partial), is_listed=False, key=f"partial {self.id}")
 
     def finish(self, reply: ReplyTurn) -> None:
         """Keep a reply at its end."""
@@ -137,6 +141,16 @@ class RecordedChat:
         """Make the present path one to go back to."""
         self._undo.append(_Undo(leaf=self._tree.leaf))
 
+    def forget_last_path(self) -> None:
+        """Take back the last `remember_path`: what it was for came to nothing."""
+        if self._undo and self._undo[-1].deleted is None:
+            self._undo.pop()
+
+    @property
+    def undo_leaves_path(self) -> bool:
+        """Whether undoing the last change shows the same path, with a message more."""
+        return not self._undo or self._undo[-1].deleted is not None
+
     def remember_deleted(self, turn_id: str) -> None:
         """Make a deleted message one to bring back."""
         self._undo.append(_Undo(deleted=turn_id))
@@ -171,4 +185,8 @@ class RecordedChat:
     def save_draft(self, text: str) -> None:
         """Keep what is typed and not sent."""
         key = self.id if self.is_begun else NO_CHAT
-        self._recorder.write(lambda store: store.save_draft(key, text), is_listed=False)
+        self._recorder.write(lambda store: store.save_draft(key, text), is_listed=False, key=_key(key))
+
+
+def _key(chat_id: str) -> str:
+    return f"draft {chat_id}"
