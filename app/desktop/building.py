@@ -87,6 +87,7 @@ class WindowParts:
         self.window.hide()
         self.system_prompt.flush()
         self.presenter.keep_place()
+        self.presenter.keep_unsent()
         self.frame.save()
         self.chats.let_all_go()
         self.background.close()

@@ -14,6 +14,7 @@ from app.desktop.session.conversation import Conversation
 from app.desktop.session.token_counts import DraftCount, TokenCounts
 from app.desktop.session.turns import ReplyState, ReplyTurn, Turn, TurnAction, UserTurn
 from app.desktop.theme.theme import Theme
+from app.desktop.widgets.composer_draft import Draft, read_draft
 from app.desktop.widgets.details_card import DetailsCard
 from app.desktop.widgets.main_window import MainWindow
 from app.desktop.widgets.message_queue import QueuedMessage
@@ -61,6 +62,7 @@ class ChatPresenter(QObject):
         composer.count_requested.connect(lambda text: counts.count_draft(self.conversation, text))
         counts.draft_counted.connect(self._on_draft_counted)
         chats.current_changed.connect(self._show_current)
+        chats.refused_unseen.connect(self._on_refused_unseen)
         self._show_current()
 
     @property
@@ -157,6 +159,20 @@ class ChatPresenter(QObject):
         if shown is not None and shown.chat.is_begun:
             place = None if view.is_following else view.place()
             shown.set_settings(dataclasses.replace(shown.settings, place=place))
+
+    def keep_unsent(self) -> None:
+        """Make what waits to be sent a part of the drafts; the window is about to close."""
+        self._window.composer.flush_draft()
+        for conversation in self._chats.live:
+            waiting = "\n\n".join(message.text for message in conversation.queue)
+            if waiting:
+                _put_above_draft(conversation, waiting)
+
+    def _on_refused_unseen(self, conversation: Conversation, text: str, error: ErrorInfo | None) -> None:
+        _put_above_draft(conversation, text)
+        if error is not None:
+            title = isolated(shortened(conversation.chat.title, 60))
+            self._show_notice(Notice(key="refused", text=error.message, hint=title, is_error=True))
 
     def _on_draft_changed(self, draft: str) -> None:
         if self._shown is not None:
@@ -297,3 +313,8 @@ class ChatPresenter(QObject):
             actions = ((self.tr("Retry"), call),)
             notice = Notice(key="attempt", text=error.message, hint=error.hint, is_error=True, actions=actions)
             self._show_notice(notice)
+
+
+def _put_above_draft(conversation: Conversation, text: str) -> None:
+    """Give a message back to a chat that is not shown."""
+    conversation.save_draft(Draft(text).fitted().above(read_draft(conversation.draft)).written)

@@ -120,6 +120,7 @@ class InspectorPresenter(QObject):
             self._settings.set_load_params(chosen.last_model, params)
             self._chats.let_all_go()
             self._model.load_again()
+            self._chats.send_queued()
 
     def _on_model_changed(self) -> None:
         is_ready = self._model.state is ModelState.READY

@@ -105,6 +105,11 @@ class WindowActions(QObject):
             self._chats.let_all_go()
         self._picked = (self._chats.current.chat.id, wanted) if wanted is not None else None
         self._model.choose(wanted)
+        self._chats.send_queued()  # to the new one
+
+    def _cancel_load(self) -> None:
+        self._model.cancel()
+        self._chats.take_waiting_back()
 
     def show_notice(self, notice: Notice) -> None:
         """Show a notice and let a screen reader say it."""
@@ -186,7 +191,7 @@ class WindowActions(QObject):
         self._crash_card.load_requested.connect(self._load_after_crash)
         self._settings.changed.connect(self._on_setting_changed)
         self._picker.model_chosen.connect(self.choose_model)
-        self._picker.cancel_requested.connect(self._model.cancel)
+        self._picker.cancel_requested.connect(self._cancel_load)
 
     def _on_model_changed(self) -> None:
         model, notices = self._model, self._window.notices

@@ -58,11 +58,21 @@ class ChatTree:
     def shown(self) -> Sequence[Turn]:
         """Return the messages of the path that are not deleted, the first one first."""
         if self._shown is None:
-            self._shown = [turn for turn in self._path() if not turn.is_deleted]
+            self._shown = self.path_to(self._leaf)
             for turn in self._shown:
                 beside = self.variants(turn)
                 turn.variant, turn.num_variants = beside.index(turn), len(beside)
         return self._shown
+
+    def path_to(self, turn_id: str | None) -> list[Turn]:
+        """Return the messages that are not deleted from the first one to this one, wherever it is."""
+        path: list[Turn] = []
+        turn = self._turns.get(turn_id or "")
+        while turn is not None:
+            if not turn.is_deleted:
+                path.append(turn)
+            turn = self._turns.get(turn.parent_id or "")
+        return path[::-1]
 
     def variants(self, turn: Turn) -> Sequence[Turn]:
         """Return a message and those of its kind that stand beside it, the oldest first."""
@@ -86,11 +96,3 @@ class ChatTree:
                 return True
             waiting += below
         return False
-
-    def _path(self) -> list[Turn]:
-        path: list[Turn] = []
-        turn = self._turns.get(self._leaf or "")
-        while turn is not None:
-            path.append(turn)
-            turn = self._turns.get(turn.parent_id or "")
-        return path[::-1]

@@ -8,7 +8,7 @@ import time
 from collections.abc import Sequence
 
 import msgspec
-from PySide6.QtCore import QCoreApplication, QObject, QTimer, Signal
+from PySide6.QtCore import QObject, QTimer, Signal
 
 from app.desktop.session.chat_settings import ChatSettings
 from app.desktop.session.message_queue import MessageQueue
@@ -131,7 +131,7 @@ class Conversation(QObject):
     def submit(self, text: str) -> None:
         """Add a message and ask for its reply as soon as a model is there; queue it while another is in progress."""
         if self._run is not None:
-            self.queue.add(text)
+            self.queue.add(text, after=self.chat.leaf)
             return
         self._leaf_before = self.chat.leaf
         self.chat.forget_paths()
@@ -188,10 +188,7 @@ class Conversation(QObject):
             return
         self._begin_change()
         if isinstance(turn, ReplyTurn):
-            edited = ReplyTurn(turn.model_name, state=ReplyState.DONE, text=text, thinking=turn.thinking)
-            edited.parent_id, edited.source_id, edited.is_edited = turn.parent_id, turn.turn_id, True
-            edited.created_at = time.time()
-            self.chat.add(edited)
+            self.chat.add(turn.edited(text))
             self.path_changed.emit()
             return
         user = UserTurn(text, parent_id=turn.parent_id, source_id=turn.turn_id, created_at=time.time())
@@ -203,11 +200,14 @@ class Conversation(QObject):
         turn = self.chat.get(turn_id)
         if turn is None or turn.is_deleted:
             return
-        if self._run is not None and self._run.reply is turn:
+        was_growing = self._run is not None and self._run.reply is turn
+        if was_growing:
             self.let_go()
         self.chat.remember_deleted(turn_id)
         self.chat.delete(turn)
         self.path_changed.emit()
+        if was_growing:
+            self.send_queued()
 
     def branch(self, turn_id: str) -> None:
         """Let the chat end at a message, so that the next one begins another branch."""
@@ -229,7 +229,9 @@ class Conversation(QObject):
 
     def undo(self) -> None:
         """Take back the last change of the messages."""
-        self.let_go()
+        if not self.chat.undo_leaves_path:
+            self.let_go()
+            self.queue.forget_places()
         if self.chat.undo():
             self.path_changed.emit()
 
@@ -257,8 +259,9 @@ class Conversation(QObject):
             self.chat.save_draft(text)
 
     def messages(self, *, before: Turn | None = None, draft: str = "") -> list[ChatMessage]:
-        """Return the chat as the model is to see it, up to a message; see `messages_of`."""
-        return messages_of(self.turns, self.settings.system_prompt, before=before, draft=draft)
+        """Return the chat as the model is to see it, up to a message, shown or not; see `messages_of`."""
+        turns = self.turns if before is None else self.chat.path_to(before.turn_id)
+        return messages_of(turns, self.settings.system_prompt, before=before, draft=draft)
 
     def prompt_options(self, *, goes_on: bool = False) -> PromptOptions:
         """Return how the chat is made into a prompt."""
@@ -273,9 +276,7 @@ class Conversation(QObject):
         if chosen is not None and not self.settings.model:
             self.set_settings(dataclasses.replace(self.settings, model=chosen.last_model))
         reply = run.reply
-        reply.model_name = self._model_name()
-        reply.model_fingerprint = getattr(chosen, "fingerprint", "")
-        reply.template_hash = getattr(chosen, "template_hash", "")
+        self._around.describe_making(reply, self.settings)  # anew, for the model is known only now
         messages = self.messages(before=reply)
         if reply.is_continuation:
             messages.append(said(reply))
@@ -284,32 +285,31 @@ class Conversation(QObject):
         run.send(messages, sampling, chat_id=self.chat.id, options=options)
         self.request_sent.emit()
 
+    def send_queued(self) -> None:
+        """Send the first message that waits, unless a reply is in progress."""
+        first = next(iter(self.queue), None)
+        if first is None or self._run is not None:
+            return
+        after = self.chat.get(first.after or "")
+        if after is not None and not after.is_deleted:
+            self.show(after.turn_id)
+        self.submit(self.queue.take(first.id))
+
     def _reply(self, turn_id: str | None) -> ReplyTurn | None:
         turn = self.last_reply if turn_id is None else self.chat.get(turn_id)
         return turn if isinstance(turn, ReplyTurn) else None
 
-    def _model_name(self) -> str:
-        return self._around.model.label or QCoreApplication.translate("Conversation", "Assistant")
-
     def _begin_change(self) -> None:
         self.let_go()
+        self.queue.forget_places()
         self._leaf_before = self.chat.leaf
         self.chat.remember_path()
 
     def _new_reply(self, parent_id: str | None, *, source_id: str | None = None) -> ReplyTurn:
-        settings = {
-            "sampling": msgspec.to_builtins(self._around.sampling(self.settings)),
-            "system_prompt": self.settings.system_prompt,
-            "chat_format": self._around.chat_format() or "",
-        }
-        return ReplyTurn(
-            self._model_name(),
-            parent_id=parent_id,
-            source_id=source_id,
-            state=ReplyState.WAITING_FOR_MODEL,
-            settings=settings,
-            created_at=time.time(),
-        )
+        reply = ReplyTurn("", parent_id=parent_id, source_id=source_id, state=ReplyState.WAITING_FOR_MODEL)
+        reply.created_at = time.time()
+        self._around.describe_making(reply, self.settings)
+        return reply
 
     def _ask(self, reply: ReplyTurn, *, is_next: bool = False) -> None:
         self.chat.add(reply)
@@ -350,21 +350,22 @@ class Conversation(QObject):
             return
         self._run = None
         self.chat.finish(reply)
-        is_vain = not run.has_new_words and reply.source_id is not None and self._leaf_before is not None
-        if is_vain and (reply.error is not None or reply.finish_reason is FinishReason.ABORT):
+        if run.is_vain and reply.source_id is not None and self._leaf_before is not None:
             self._return_to_earlier(reply)
         self.busy_changed.emit(False)
         self.reply_changed.emit(reply)
         if event is not None:
             self.reply_finished.emit(event)
-        if reply.error is None:
-            self._send_queued()
+            self.send_queued()  # not after one that failed or was let go: what follows is not known here
 
     def _return_to_earlier(self, reply: ReplyTurn) -> None:
         """Show again what an attempt was to stand beside: it brought nothing."""
         earlier = self.chat.get(reply.source_id or "")
-        if earlier is None or earlier.is_deleted:
+        while earlier is not None and earlier.is_deleted:  # an attempt before this one
+            earlier = self.chat.get(earlier.source_id or "")
+        if earlier is None:
             return  # then the attempt is all there is
+        self.chat.forget_last_path()
         self.chat.delete(reply)
         self.chat.show(self._leaf_before)
         self.path_changed.emit()
@@ -386,14 +387,11 @@ class Conversation(QObject):
         self.busy_changed.emit(False)
         self.text_refused.emit(message.text if message is not None else "", error)
 
-    def _send_queued(self) -> None:
-        if self.queue and self._run is None:
-            self.submit(self.queue.take())
-
     def _on_model_changed(self) -> None:
-        model = self._around.model
+        model, own = self._around.model, self.settings.model
         if model.state in (ModelState.FAILED, ModelState.DEAD) and model.error is not None:
-            self.fail(model.error)
+            if not own or model.is_wanted(own):  # else its own model is loaded next
+                self.fail(model.error)
         elif model.state is ModelState.NONE and not self.is_generating:
             self.stop()
         else:

@@ -9,10 +9,15 @@ from app.store import new_id
 
 
 class QueuedMessage(NamedTuple):
-    """A message that waits."""
+    """A message that waits.
+
+    Attributes:
+        after: id of the message that was the last one shown when it was said; None where any will do.
+    """
 
     id: str
     text: str
+    after: str | None = None
 
 
 class MessageQueue(QObject):
@@ -34,10 +39,14 @@ class MessageQueue(QObject):
     def __len__(self) -> int:
         return len(self._messages)
 
-    def add(self, text: str) -> None:
+    def add(self, text: str, *, after: str | None = None) -> None:
         """Put a message at the end."""
-        self._messages.append(QueuedMessage(new_id(), text))
+        self._messages.append(QueuedMessage(new_id(), text, after))
         self.changed.emit()
+
+    def forget_places(self) -> None:
+        """Let the messages follow whatever is shown: the chat goes on in another way than when they were said."""
+        self._messages = [message._replace(after=None) for message in self._messages]
 
     def take(self, message_id: str | None = None) -> str:
         """Remove a message, the first one by default, and return its text; "" where it is not there any more."""

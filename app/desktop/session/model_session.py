@@ -159,9 +159,13 @@ class ModelSession(QObject):
         """How the model is loaded, or was asked to be loaded last."""
         return self._params
 
+    def is_wanted(self, name: str) -> bool:
+        """Tell whether this is the model, by the name the settings know it by or by the one it was asked for with."""
+        return name == self._wanted or (self._chosen is not None and self._chosen.last_model == name)
+
     def is_loaded(self, name: str) -> bool:
-        """Tell whether this model, by the name the settings know it by, can be asked now."""
-        return self._state is ModelState.READY and self._chosen is not None and self._chosen.last_model == name
+        """Tell whether this model can be asked now; see `is_wanted`."""
+        return self._state is ModelState.READY and self.is_wanted(name)
 
     @property
     def is_busy(self) -> bool:

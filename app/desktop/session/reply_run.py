@@ -71,6 +71,12 @@ class ReplyRun(QObject):
         """Whether anything arrived beside what the reply had before."""
         return self.reply.begun()[:2] != self._before[:2]
 
+    @property
+    def is_vain(self) -> bool:
+        """Whether it was ended before it brought anything."""
+        reply = self.reply
+        return not self.has_new_words and (reply.error is not None or reply.finish_reason is FinishReason.ABORT)
+
     def send(
         self, messages: Sequence[ChatMessage], sampling: SamplingParams, *, chat_id: str, options: PromptOptions
     ) -> None:

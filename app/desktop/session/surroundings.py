@@ -4,10 +4,14 @@ import time
 from collections.abc import Callable
 from typing import NamedTuple
 
+import msgspec
+from PySide6.QtCore import QCoreApplication
+
 from app.desktop.bridge.engine_bridge import EngineBridge
 from app.desktop.session.chat_recorder import ChatRecorder
 from app.desktop.session.chat_settings import ChatSettings
 from app.desktop.session.model_session import ModelSession
+from app.desktop.session.turns import ReplyTurn
 from engine import SamplingParams
 
 
@@ -26,3 +30,15 @@ class Surroundings(NamedTuple):
     sampling: Callable[[ChatSettings], SamplingParams]
     chat_format: Callable[[], str | None]
     clock: Callable[[], float] = time.monotonic
+
+    def describe_making(self, reply: ReplyTurn, settings: ChatSettings) -> None:
+        """Let a reply tell by which model it is made, and with which settings."""
+        chosen = self.model.chosen
+        reply.model_name = self.model.label or QCoreApplication.translate("Conversation", "Assistant")
+        reply.model_fingerprint = getattr(chosen, "fingerprint", "")
+        reply.template_hash = getattr(chosen, "template_hash", "")
+        reply.settings = {
+            "sampling": msgspec.to_builtins(self.sampling(settings)),
+            "system_prompt": settings.system_prompt,
+            "chat_format": self.chat_format() or "",
+        }

@@ -2,6 +2,7 @@
 
 import dataclasses
 import enum
+import time
 import uuid
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
@@ -137,6 +138,19 @@ class ReplyTurn(_Placed):
     def begun(self) -> Begun:
         """Return what it has said, to go on from there."""
         return Begun(self.text, self.thinking, self.thinking_s)
+
+    def edited(self, text: str) -> "ReplyTurn":
+        """Return one that stands beside it and has another answer, of the user's."""
+        return ReplyTurn(
+            self.model_name,
+            state=ReplyState.DONE,
+            text=text,
+            thinking=self.thinking,
+            is_edited=True,
+            parent_id=self.parent_id,
+            source_id=self.turn_id,
+            created_at=time.time(),
+        )
 
     def take_text_back(self) -> None:
         """Make the answer part of the thinking, which it turned out to be."""
