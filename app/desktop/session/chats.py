@@ -188,8 +188,13 @@ class Chats(QObject):
         self.recorder.write(lambda store: store.purge_chat(chat_id))
 
     def read_trash(self) -> None:
-        """Read what is in the trash."""
-        self._read(lambda store: store.list_chats(trashed=True), self.trash_read.emit)
+        """Read what is in the trash, with all that was put there or taken out before."""
+
+        def read(store: ChatStore) -> list[ChatRow]:
+            store.flush(_FLUSH_S)
+            return store.list_chats(trashed=True)
+
+        self._read(read, self.trash_read.emit)
 
     def search(self, text: str) -> None:
         """Look for a text in all chats."""
