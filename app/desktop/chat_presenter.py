@@ -136,6 +136,7 @@ class ChatPresenter(QObject):
                 self._show_details(turn_id)
 
     def _on_edited(self, turn_id: str, text: str) -> None:
+        self._window.composer.text_edit.setFocus()  # the row that has the keys goes away
         self.conversation.edit(turn_id, text)
         if self.conversation.chat.can_undo:
             self._offer_undo(self.tr("Edited; the earlier version is kept beside it."))

@@ -1,6 +1,6 @@
 """ComposerText: the text edit of the composer. It sends nothing that an input method still composes."""
 
-from PySide6.QtCore import QMimeData, Qt, Signal
+from PySide6.QtCore import QEvent, QMimeData, Qt, Signal
 from PySide6.QtGui import (
     QAction,
     QContextMenuEvent,
@@ -113,6 +113,15 @@ class ComposerText(QPlainTextEdit):
         if self._preedit:
             QGuiApplication.inputMethod().commit()
         self._commit_preedit()
+
+    def event(self, event: QEvent) -> bool:
+        """Leave the keys that go to the ends of a text to the conversation while there is no text."""
+        if event.type() == QEvent.Type.ShortcutOverride and isinstance(event, QKeyEvent):
+            keys = (QKeySequence.StandardKey.MoveToStartOfDocument, QKeySequence.StandardKey.MoveToEndOfDocument)
+            if self.document().isEmpty() and any(event.matches(key) for key in keys):
+                event.ignore()
+                return False
+        return super().event(event)
 
     def keyPressEvent(self, event: QKeyEvent) -> None:
         """See QWidget."""
