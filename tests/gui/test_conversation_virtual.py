@@ -177,6 +177,25 @@ def test_endless_line_neither_stops_the_window_nor_is_lost(desk: Any, letters: s
     assert QGuiApplication.clipboard().text() == text
 
 
+def test_code_that_was_unfolded_keeps_its_place_and_stays_unfolded(desk: Any) -> None:
+    code = "```\n" + "\n".join(f"line {n}" for n in range(90)) + "\n```"
+    desk.view.set_turns([*chat(30, 1_500), reply(code)])
+    settle(desk.view)
+    block = desk.view.rows[-1].body.code_blocks[0]
+    place = block.mapTo(desk.view.viewport(), QPoint(0, 0))
+    height = block.height()
+    block.foot_button.click()
+    assert block.height() > height + 300
+    assert block.mapTo(desk.view.viewport(), QPoint(0, 0)) == place
+    desk.view.go_to_start()
+    settle(desk.view)
+    desk.view.follow()
+    settle(desk.view)
+    again = desk.view.rows[-1].body.code_blocks[0]
+    assert again is not block
+    assert not again.is_folded
+
+
 def test_target_that_is_defined_at_the_end_counts_from_the_beginning(desk: Any) -> None:
     text = "See [this][a].\n\n" + mixed(1, 5_000) + "\n\nText.\n\n[a]: https://example.org/"
     desk.view.set_turns([reply(text)])

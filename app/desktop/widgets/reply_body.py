@@ -29,12 +29,14 @@ class ReplyBody(QWidget):
 
     Signals:
         height_changed: the height for the present width is another one.
+        unfolded: the same, because the user folded, unfolded or wrapped code.
         segment_made: a Part, its text widget, which came into being or was filled anew.
         link_activated, link_hovered: see SafeBrowser.
         save_requested: see CodeBlock.
     """
 
     height_changed = Signal()
+    unfolded = Signal()
     segment_made = Signal(object, object)
     link_activated = Signal(str)
     link_hovered = Signal(str)
@@ -201,15 +203,25 @@ class ReplyBody(QWidget):
         if isinstance(segment, CodeBlock) and segment.is_folded and segment.foot_button is not None:
             segment.foot_button.click()
 
-    def remeasure(self, segment: Segment) -> None:
-        """Measure a segment again: its height changed by itself."""
-        for part, other in self._widgets.items():
-            if other is segment:
-                part.width = 0
-                self._measure(part, segment)
-                self._stack()
-                self.height_changed.emit()
-                return
+    def _on_block_resized(self, block: CodeBlock) -> None:
+        if self._remeasure(block):
+            self.unfolded.emit()
+
+    def _on_refilled(self, browser: SafeBrowser) -> None:
+        if self._remeasure(browser):
+            self.height_changed.emit()
+
+    def _remeasure(self, segment: Segment) -> bool:
+        """Measure a segment whose height changed by itself; return whether it is still shown."""
+        part = next((part for part, other in self._widgets.items() if other is segment), None)
+        if part is None or not self._width:
+            return False
+        if isinstance(segment, CodeBlock):
+            part.is_unfolded = not segment.is_folded
+        self._measure(part, segment)
+        self._stack()
+        self.segment_made.emit(part, self.text_of(part))
+        return True
 
     def _is_ready(self, part: Part) -> bool:
         return part.width == self._width and part in self._widgets and self._filled.get(part) is part.block
@@ -250,6 +262,7 @@ class ReplyBody(QWidget):
                 if part.is_unfolded and not segment.code:  # what was read as it grew, or unfolded, stays unfolded
                     segment.set_code(block.code, block.language, is_growing=True)
                 segment.set_code(block.code, block.language, is_growing=part is self._growing)
+                part.is_unfolded = not segment.is_folded
             else:
                 segment.set_html(block.html)
             part.width = 0
@@ -264,13 +277,13 @@ class ReplyBody(QWidget):
     def _new_segment(self, kind: BlockKind) -> Segment:
         if kind is BlockKind.CODE:
             block = CodeBlock(self._theme, self._lexer, self)
-            block.resized.connect(lambda: self.remeasure(block))
+            block.resized.connect(lambda: self._on_block_resized(block))
             block.save_requested.connect(self.save_requested)
             block.show()
             return block
         make = TableBrowser if kind is BlockKind.TABLE else SafeBrowser
         browser = make(self._theme, self, formulas=self._formulas)
-        browser.refilled.connect(lambda: self.remeasure(browser))
+        browser.refilled.connect(lambda: self._on_refilled(browser))
         browser.setAccessibleName(self._name)
         browser.link_activated.connect(self.link_activated)
         browser.link_hovered.connect(self.link_hovered)
@@ -279,7 +292,6 @@ class ReplyBody(QWidget):
 
     def _drop(self, part: Part) -> None:
         segment = self._widgets.pop(part)
-        part.is_unfolded = isinstance(segment, CodeBlock) and not segment.is_folded
         self._filled.pop(part, None)
         segment.hide()
         segment.deleteLater()

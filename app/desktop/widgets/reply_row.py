@@ -65,6 +65,7 @@ class ReplyRow(MessageRow):
         self._error: ErrorBlock | None = None
         self.body = ReplyBody(theme, shown.contents, lexer, self, formulas=formulas)
         self.body.height_changed.connect(self._on_height_changed)
+        self.body.unfolded.connect(self._on_unfolded)
         self.body.segment_made.connect(self.text_made)
         self.body.link_activated.connect(self.link_activated)
         self.body.link_hovered.connect(self.link_hovered)
@@ -286,6 +287,9 @@ class ReplyRow(MessageRow):
 
     def _on_fold_toggled(self) -> None:
         self._shown.is_fold_open = self.fold.is_open
+        self._on_unfolded()
+
+    def _on_unfolded(self) -> None:
         if self._width:
             self._place()
             (self.resized if self.reply.is_open else self.unfolded).emit()
