@@ -12,6 +12,7 @@ from app.desktop.find_presenter import FindPresenter
 from app.desktop.inspector_presenter import InspectorParts, InspectorPresenter
 from app.desktop.list_presenter import ListPresenter
 from app.desktop.rendering.blocks import BlockParser
+from app.desktop.rendering.formula_images import FormulaImages
 from app.desktop.rendering.highlighting import CodeLexer
 from app.desktop.session.chat_format_choice import ChatFormatChoice
 from app.desktop.session.chat_recorder import ChatRecorder
@@ -149,7 +150,7 @@ def build_window(
     window = MainWindow(
         theme,
         top_bar=TopBar(theme),
-        chat_view=ChatView(theme, LazyParser(), CodeLexer(background)),
+        chat_view=ChatView(theme, LazyParser(), CodeLexer(background), formulas=FormulaImages(background)),
         notices=NoticeArea(theme),
         composer=Composer(theme, picker),
         inspector=Inspector(

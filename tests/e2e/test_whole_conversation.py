@@ -335,6 +335,9 @@ def test_chat_is_renamed_pinned_found_deleted_and_brought_back(person: Person) -
 
 def test_settings_of_a_chat_are_used_without_loading_anew(person: Person, engine: KeptEngine) -> None:
     num_loads = engine.num_loads()
+    head = person.window.inspector.section("system_prompt").head
+    if not head.isChecked():
+        person.click(head)
     person.click(person.parts.system_prompt.edit)
     person.type("You only ever say: yes.")
     person.set_number("temperature", "0.2")

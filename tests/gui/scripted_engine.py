@@ -185,12 +185,6 @@ class Desk:
         self.delta(request_id, answer)
         self.finish(request_id, answer)
 
-    def step_variant(self, step: int) -> None:
-        """Show another version of the newest message that has some."""
-        turns = self.parts.conversation.turns
-        turn = next(turn for turn in reversed(turns) if turn.num_variants > 1)
-        self.parts.conversation.show_variant(turn.turn_id, step)
-
     def press(self, button: QAbstractButton) -> str:
         """Press a button that asks the engine, and return the id of the request."""
         before = self.client.count(Generate)

@@ -145,7 +145,7 @@ def test_message_is_edited_where_it_stands(desk: Any, number: int, how: str) -> 
         QTest.keyClick(editor.text_edit, Qt.Key.Key_Return, Qt.KeyboardModifier.ControlModifier)
     assert edits == [(turns[number].turn_id, turns[number].text + " more")]
     assert row.editor is None
-    assert row.hasFocus()
+    assert desk.composer.text_edit.hasFocus()
 
 
 def test_editing_is_given_up_with_escape(desk: Any) -> None:

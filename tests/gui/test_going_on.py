@@ -88,7 +88,7 @@ def test_line_goes_when_the_reply_is_asked_for_again_and_all_fits(desk: Desk) ->
     again = desk.client.last(Generate).request_id
     desk.delta(again, "new")
     assert row_of(desk).dropped_text == ""
-    desk.step_variant(-1)
+    desk.view.step_variant(-1)
     assert row_of(desk).dropped_text
 
 

@@ -226,7 +226,7 @@ def test_asking_again_keeps_the_thinking_of_the_earlier_reply(desk: Desk) -> Non
     fold_of(desk).head.toggle()
     assert text_of(fold_of(desk)) == "Anew."
     assert answer_of(desk) == '<p dir="ltr">Other.</p>'
-    desk.step_variant(-1)
+    desk.view.step_variant(-1)
     fold_of(desk).head.toggle()
     assert text_of(fold_of(desk)) == THINKING
 

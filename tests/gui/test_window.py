@@ -239,7 +239,7 @@ def test_error_is_shown_in_place_with_retry(desk: Any) -> None:
     desk.finish(again.request_id, "whole")
     assert not row.error.isVisible()
     assert len(desk.view.rows) == 2
-    desk.step_variant(-1)
+    desk.view.step_variant(-1)
     assert desk.view.rows[-1].body.shown[0].html == '<p dir="ltr">partial text</p>'
     assert desk.view.rows[-1].error.isVisible()
 

@@ -4,13 +4,12 @@ from collections.abc import Callable, Sequence
 
 from PySide6.QtCore import Qt, Signal
 from PySide6.QtGui import QGuiApplication, QKeyEvent, QResizeEvent
-from PySide6.QtWidgets import QApplication, QLabel, QWidget
+from PySide6.QtWidgets import QApplication, QWidget
 
 from app.desktop.rendering.blocks import BlockParser
 from app.desktop.rendering.formula_images import FormulaImages
 from app.desktop.rendering.highlighting import CodeLexer
-from app.desktop.rendering.plain import shortened
-from app.desktop.session.turns import ReplyTurn, Turn, UserTurn
+from app.desktop.session.turns import ReplyTurn, Turn, TurnAction, UserTurn
 from app.desktop.theme.theme import Theme
 from app.desktop.widgets.conversation_column import MAX_COLUMN, Anchor
 from app.desktop.widgets.conversation_scroll import ConversationScroll
@@ -19,6 +18,7 @@ from app.desktop.widgets.empty_state import EmptyState
 from app.desktop.widgets.find_marks import FindMarks
 from app.desktop.widgets.focus_ring import FocusRing
 from app.desktop.widgets.kept_colours import KeptColours
+from app.desktop.widgets.link_target import LinkTarget
 from app.desktop.widgets.message_rows import MessageRow, TextWidget, UserRow
 from app.desktop.widgets.reply_contents import Part
 from app.desktop.widgets.reply_row import ReplyRow
@@ -68,10 +68,7 @@ class ChatView(ConversationScroll):
         self._ring = FocusRing(theme, self._column)
         self.setAccessibleName(self.tr("Conversation"))
         self.empty_state = EmptyState(theme, self)
-        self._target = QLabel(self)
-        self._target.setObjectName("linkTarget")
-        self._target.setTextFormat(Qt.TextFormat.PlainText)
-        self._target.hide()
+        self._target = LinkTarget(theme, self)
         QGuiApplication.instance().focusObjectChanged.connect(self._on_focus_changed)  # type: ignore[union-attr]
         theme.changed.connect(self._on_theme_changed)
 
@@ -113,13 +110,6 @@ class ChatView(ConversationScroll):
         """Show the answer so far as thinking, which it turned out to be."""
         if row := self.reply_row(turn_id):
             row.take_back()
-        else:
-            self._column.reread(turn_id)
-
-    def restart(self, turn_id: str) -> None:
-        """Remove the earlier text of a reply: the new one begins."""
-        if row := self.reply_row(turn_id):
-            row.restart()
         else:
             self._column.reread(turn_id)
 
@@ -262,7 +252,7 @@ class ChatView(ConversationScroll):
     def resizeEvent(self, event: QResizeEvent) -> None:
         """See QWidget."""
         super().resizeEvent(event)
-        self._place_target()
+        self._target.place(self.viewport().geometry())
 
     def _new_row(self, shown: ShownTurn) -> MessageRow:
         turn_id = shown.turn.turn_id
@@ -329,12 +319,7 @@ class ChatView(ConversationScroll):
     def _place_overlays(self) -> None:
         super()._place_overlays()
         self.empty_state.setGeometry(self.viewport().geometry())
-        self._place_target()
-
-    def _place_target(self) -> None:
-        px, area, hint = self._theme.px, self.viewport().geometry(), self._target.sizeHint()
-        left, top = area.left() + px(4), area.bottom() - hint.height() - px(4)
-        self._target.setGeometry(left, top, min(hint.width(), area.width()), hint.height())
+        self._target.place(self.viewport().geometry())
 
     def _reveal(self, turn_id: str) -> MessageRow | None:
         """Return the row of a turn, brought into view if it is not there."""
@@ -354,13 +339,22 @@ class ChatView(ConversationScroll):
         elif bottom > value + page:
             self._scroll_by(bottom - value - page)
 
+    def step_variant(self, step: int) -> None:
+        """Ask for another version of the message that has the keys, or else of the newest that has some."""
+        shown = self._focused() or next((s for s in reversed(self._column.turns) if s.turn.num_variants > 1), None)
+        if shown is not None and 0 <= shown.turn.variant + step < shown.turn.num_variants:
+            action = TurnAction.NEXT_VARIANT if step > 0 else TurnAction.PREVIOUS_VARIANT
+            self.action_requested.emit(action, shown.turn.turn_id)
+
+    def _focused(self) -> ShownTurn | None:
+        focus, rows = QApplication.focusWidget(), self._column.realised()
+        return next((s for s, row in rows if focus and (focus is row or row.isAncestorOf(focus))), None)
+
     def _move_focus(self, step: int) -> None:
         turns = self._column.turns
         if not turns:
             return
-        focus = QApplication.focusWidget()
-        rows = list(self._column.realised())
-        now = next((s for s, row in rows if focus and (focus is row or row.isAncestorOf(focus))), None)
+        now = self._focused()
         if now is None:
             value, page = self.verticalScrollBar().value(), self.viewport().height()
             target = self._column.turn_at(value + page - 1 if step < 0 else value)
@@ -388,9 +382,7 @@ class ChatView(ConversationScroll):
             self._scroll_by(y - page // 3 - value)
 
     def _on_link_hovered(self, target: str) -> None:
-        self._target.setText(shortened(target, 160))
-        self._target.setVisible(bool(target))
-        self._place_target()
+        self._target.show_target(target, self.viewport().geometry())
 
     def _on_theme_changed(self) -> None:
         anchor = None if self._is_following else self._anchor()

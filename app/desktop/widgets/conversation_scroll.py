@@ -263,8 +263,11 @@ class ConversationScroll(QScrollArea):
         self._latest.setGeometry(*place, size.width(), size.height())
 
     def _is_at_end(self) -> bool:
-        bar = self.verticalScrollBar()
-        return bar.sliderPosition() >= bar.maximum() - _STICK_DISTANCE
+        return self.verticalScrollBar().sliderPosition() >= self._end()
+
+    def _end(self) -> int:
+        """Return from which value on the end is in view; the strip of the pill goes away there."""
+        return self.verticalScrollBar().maximum() - self.viewportMargins().bottom() - _STICK_DISTANCE
 
     def _to_end(self) -> None:
         bar = self.verticalScrollBar()
@@ -290,8 +293,7 @@ class ConversationScroll(QScrollArea):
         self._update_latest()
 
     def _update_latest(self) -> None:
-        bar = self.verticalScrollBar()
-        is_away = bar.value() < bar.maximum() - _STICK_DISTANCE
+        is_away = self.verticalScrollBar().value() < self._end()
         is_shown = is_away and (not self._is_following or self._start is not None)
         if is_shown is self._latest.isHidden():
             self._latest.setVisible(is_shown)

@@ -196,14 +196,9 @@ class MessageRow(QWidget):
         self._refresh_actions()
 
     def keyPressEvent(self, event: QKeyEvent) -> None:
-        """See QWidget; Enter offers what can be done, Alt with an arrow goes to another version."""
-        has_alt = event.modifiers() == Qt.KeyboardModifier.AltModifier
+        """See QWidget; Enter offers what can be done."""
         if event.key() in (Qt.Key.Key_Return, Qt.Key.Key_Enter) and self.hasFocus():
             self.open_menu()
-        elif has_alt and event.key() == Qt.Key.Key_Left and self.turn.variant > 0:
-            self._on_action(TurnAction.PREVIOUS_VARIANT)
-        elif has_alt and event.key() == Qt.Key.Key_Right and self.turn.variant + 1 < self.turn.num_variants:
-            self._on_action(TurnAction.NEXT_VARIANT)
         else:
             super().keyPressEvent(event)
 

@@ -151,15 +151,6 @@ class ReplyRow(MessageRow):
         self.fold.reread()
         self._on_height_changed()
 
-    def restart(self) -> None:
-        """Remove the earlier text: the new one begins."""
-        if self._fold is not None:
-            self._fold.set_open(False)
-            self._fold.refresh()
-        self._shown.is_fold_open = False
-        self.body.reread()
-        self._on_height_changed()
-
     def set_can_load(self, can_load: bool) -> None:
         """Offer to load the model instead of asking again: there is none at present."""
         if can_load != self._can_load:
