@@ -8,6 +8,7 @@ from app.desktop.bridge.engine_bridge import EngineBridge
 from app.desktop.bridge.worker_memory import WorkerMemory
 from app.desktop.chat_keeping import ChatKeeping
 from app.desktop.chat_presenter import ChatPresenter
+from app.desktop.code_saving import CodeSaving
 from app.desktop.find_presenter import FindPresenter
 from app.desktop.inspector_presenter import InspectorParts, InspectorPresenter
 from app.desktop.list_presenter import ListPresenter
@@ -76,6 +77,7 @@ class WindowParts:
     lists: ListPresenter
     find: FindPresenter
     frame: WindowFrame
+    saving: CodeSaving
     actions: WindowActions
 
     @property
@@ -211,6 +213,8 @@ def build_window(
         settings=user,
         open_link=open_link,
     )
+    saving = CodeSaving(window, background, actions.show_notice)
+    window.chat_view.save_requested.connect(saving.ask)
     sidebar.settings_requested.connect(actions.show_settings)
     sidebar.new_chat_requested.connect(actions.new_chat)
     sidebar.hit_opened.connect(lambda chat_id, node_id, text: _open_hit(chats, find, chat_id, node_id, text))
@@ -240,6 +244,7 @@ def build_window(
         lists=lists,
         find=find,
         frame=frame,
+        saving=saving,
         actions=actions,
     )
 
