@@ -37,9 +37,11 @@ class WindowFrame(QObject):
 
     def open_last_chat(self) -> None:
         """Show the chat that was open when the window was closed, unless something was begun meanwhile."""
-        current = self._chats.current
-        if self._state.chat_id is not None and not current.chat.is_begun and not current.draft:
-            self._chats.open(self._state.chat_id)
+        if self._state.chat_id is not None:
+            self._chats.open_first(self._state.chat_id, self._has_no_new_text)
+
+    def _has_no_new_text(self) -> bool:
+        return self._window.composer.draft == self._chats.current.draft
 
     def save(self) -> None:
         """Keep the state of now."""

@@ -4,9 +4,11 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QApplication
 
 from app.desktop.session.turns import ReplyTurn
+from app.desktop.window_state import read_window_state
 from app.store import ChatStore, NodeState
 from engine import ErrorInfo, FinishReason, Generate
 from tests.gui.scripted_engine import Desk, finished
@@ -254,3 +256,33 @@ def test_search_finds_what_a_hidden_branch_says(open_desk: Callable[[], Desk]) -
     [hit] = found.args[1]
     chats.open(hit.chat_id, node_id=hit.node_id)
     assert shown(desk) == ["one", "a needle here"]
+
+
+@pytest.mark.parametrize("typed", ["before", "while it is read", "not at all"])
+def test_last_chat_is_opened_at_the_start_unless_something_is_typed(
+    open_desk: Callable[[], Desk], make_desk: Callable[..., Desk], tmp_path: Path, typed: str
+) -> None:
+    desk = open_desk()
+    desk.reply("one", "first")
+    chat_id = desk.parts.conversation.chat.id
+    desk.parts.actions.new_chat()
+    if typed == "not at all":
+        desk.composer.text_edit.setPlainText("an earlier draft")
+    close(desk)
+    again = make_desk()
+    again.parts.frame._state = read_window_state({"chat_id": chat_id})
+    if typed == "before":
+        QTest.keyClicks(again.composer.text_edit, "hello")
+    with again.qtbot.waitSignal(again.parts.keeping.opened):
+        again.parts.keeping.open(tmp_path / "chats.sqlite3", retention_days=30)
+    if typed == "while it is read":
+        QTest.keyClicks(again.composer.text_edit, "hello")
+    with again.qtbot.waitSignal(again.parts.chats.trash_read):
+        again.parts.chats.read_trash()  # which comes after the chat
+    if typed == "not at all":
+        assert shown(again) == ["one", "first"]
+        again.parts.actions.new_chat()
+        assert again.composer.text == "an earlier draft"
+    else:
+        assert again.composer.text == "hello"
+        assert shown(again) == []

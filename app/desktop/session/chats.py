@@ -53,6 +53,7 @@ class Chats(QObject):
         self._is_list_old = False
         self._trashed: set[str] = set()  # in this session
         self._unread: set[str] = set()
+        self._stored_draft = ""  # of the chat not begun, from an earlier session
         self._drafts: dict[str, str] = {}  # of the chats let go of; the store may have them later, or not
         self._open_number = 0
         self._list_timer = QTimer(self)
@@ -111,6 +112,17 @@ class Chats(QObject):
             fresh = next((chat for chat in self._live.values() if not chat.chat.is_begun), None)
             self._show(fresh or self._new_conversation(RecordedChat(self.recorder)))
 
+    def open_first(self, chat_id: str, is_untouched: Callable[[], bool]) -> None:
+        """Show a chat at the start, unless something was begun or typed until it is read."""
+        before = self._current
+
+        def is_wanted() -> bool:
+            is_same = self._current is before and not before.chat.is_begun
+            return is_same and is_untouched() and before.draft == self._stored_draft
+
+        if is_wanted():
+            self._read_and_enter(chat_id, None, lambda: None, is_wanted)
+
     def open(self, chat_id: str, *, node_id: str | None = None, then: Callable[[], None] = lambda: None) -> None:
         """Show a chat.
 
@@ -121,16 +133,12 @@ class Chats(QObject):
         self._open_number += 1
         if chat_id in self._trashed:
             return
-        number, store = self._open_number, self.recorder.store
         live = self._live.get(chat_id)
         if live is not None:
             self._enter(live, node_id, then)
-        elif store is not None:
-            self._background.run(
-                lambda: _read_chat(store, self.recorder, chat_id),
-                lambda found: self._on_chat_read(number, found, node_id, then),
-                self._on_read_failed,
-            )
+        else:
+            number = self._open_number
+            self._read_and_enter(chat_id, node_id, then, lambda: number == self._open_number)
 
     def open_beside(self, step: int, rows: Sequence[ChatRow]) -> None:
         """Show the chat so many places below the present one in a list."""
@@ -336,21 +344,25 @@ class Chats(QObject):
     def _purge(self) -> None:
         self.recorder.write(lambda store: store.purge_expired(), is_listed=False)
 
-    def _on_chat_read(
-        self, number: int, found: tuple[RecordedChat, str] | None, node_id: str | None, then: Callable[[], None]
+    def _read_and_enter(
+        self, chat_id: str, node_id: str | None, then: Callable[[], None], is_wanted: Callable[[], bool]
     ) -> None:
-        if number != self._open_number or found is None or found[0].id in self._trashed:
-            return
-        chat, draft = found
+        def enter(found: tuple[RecordedChat, str] | None) -> None:
+            if found is not None and found[0].id not in self._trashed and is_wanted():
+                self._enter(self._live_of(*found), node_id, then)
+
+        self._read(lambda store: _read_chat(store, self.recorder, chat_id), enter)
+
+    def _live_of(self, chat: RecordedChat, draft: str) -> Conversation:
         conversation = self._live.get(chat.id)
         if conversation is None:
             conversation = self._new_conversation(chat)
             conversation.draft = self._drafts.pop(chat.id, draft)
-        self._enter(conversation, node_id, then)
+        return conversation
 
     def _on_draft_read(self, draft: str) -> None:
         if draft and not self._current.chat.is_begun and not self._current.draft:
-            self._current.draft = draft
+            self._current.draft = self._stored_draft = draft
             self.current_changed.emit()
 
     def _on_read_failed(self, error: Exception) -> None:
