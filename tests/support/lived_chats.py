@@ -28,7 +28,7 @@ class LivedChats(LivedChat):
         self._ids: list[str] = []
         self._open: dict[str, str] = {}  # request, what arrived
         self._send = self.client.send
-        self.client.send = self._on_sent  # type: ignore[method-assign]
+        self.client.send = self._on_sent
         self.chats.refused_unseen.connect(lambda _, text, error: self.taken_back.add(text))
         self._look()
 
@@ -80,7 +80,7 @@ class LivedChats(LivedChat):
     def _on_sent(self, command: Command) -> None:
         self._send(command)
         if isinstance(command, Generate):
-            conversation = self.chats._live[command.chat_id]
+            conversation = self.chats._live[command.chat_id or ""]
             run = conversation._run
             assert run is not None
             chosen = self.model.chosen
