@@ -10,7 +10,7 @@ from PySide6.QtCore import QObject, Qt, Signal
 from app.desktop.bridge.background import Background
 from app.desktop.session.chats import Chats
 from app.desktop.widgets.notices import Notice
-from app.errors import AppError, StoreLocked
+from app.errors import AppError, StoreDamaged, StoreLocked
 from app.store import ChatStore
 
 _KEY = "store"
@@ -42,6 +42,8 @@ class ChatKeeping(QObject):
         self._background = background
         self._show_notice = show_notice
         self._dismiss = dismiss
+        self._again: Callable[[], None] | None = None
+        self._is_mended = False
         self._told = ""  # why it could not be opened
         self._opening: Future[tuple[ChatStore, tuple[str, ...]]] | None = None
         # The writer's thread tells of trouble; what follows happens on the window's.
@@ -54,9 +56,13 @@ class ChatKeeping(QObject):
         """Open the store, or go on without one and say so; what is said until it is open is written then."""
         opening: Future[tuple[ChatStore, tuple[str, ...]]] = Future()
         self._opening = opening
+        self._again = again = lambda: self.open(path, retention_days=retention_days)
+        damaged = self._chats.recorder.take_store()
 
         def call() -> tuple[ChatStore, tuple[str, ...]]:
             try:
+                if damaged is not None:
+                    damaged.close()
                 found = ChatStore.open(path, on_trouble=self._on_trouble, retention_days=retention_days)
             except BaseException as error:
                 opening.set_exception(error)
@@ -67,7 +73,7 @@ class ChatKeeping(QObject):
         self._background.run(
             call,
             lambda found: self._on_opened(*found),
-            lambda error: self._on_not_opened(error, lambda: self.open(path, retention_days=retention_days)),
+            lambda error: self._on_not_opened(error, again),
         )
 
     def close(self) -> None:
@@ -85,6 +91,9 @@ class ChatKeeping(QObject):
     def _on_opened(self, store: ChatStore, notices: tuple[str, ...]) -> None:
         self._dismiss(_KEY)
         self._chats.set_store(store)
+        if self._is_mended:
+            for conversation in self._chats.live:
+                conversation.chat.record_all()
         if notices:
             self._show_notice(Notice(key="store-opened", text=" ".join(notices)))
         if not store.is_kept:
@@ -119,6 +128,10 @@ class ChatKeeping(QObject):
             self._show_error(error, error.hint)
 
     def _on_failed(self, error: Exception) -> None:
+        if isinstance(error, StoreDamaged) and self._again is not None and not self._is_mended:
+            self._is_mended = True  # once: a disk that does it again is beyond that
+            self._again()
+            return
         hint = getattr(error, "hint", "") or self.tr("The text is still here; it is saved once that works again.")
         actions = ((self.tr("Try again"), self._chats.recorder.try_again),)
         self._show_error(error, hint, actions)

@@ -268,3 +268,33 @@ def test_closing_while_the_chats_are_opened_keeps_what_was_said_and_frees_the_fi
     assert [thread.name for thread in threading.enumerate() if thread.name == "chat-store-writer"] == []
     assert [texts(chat) for chat in saved(tmp_path / FILE)] == [["one", "half"]]
     assert desk.client.count(Generate) == 1
+
+
+@pytest.mark.allow_log("a chat could not be saved")
+def test_file_that_is_damaged_while_it_is_used_is_mended_with_all_that_was_said(
+    open_desk: Callable[[], Desk], tmp_path: Path
+) -> None:
+    desk = open_desk()
+    desk.reply("one", "first")
+    desk.parts.conversation.retry()
+    desk.finish(desk.client.last(Generate).request_id, "second")
+    reply = desk.parts.conversation.last_reply
+    assert reply is not None
+    desk.parts.conversation.edit(reply.turn_id, "edited")
+    settle(desk)
+    with closing(sqlite3.connect(tmp_path / FILE)) as connection:
+        connection.execute("DROP TABLE nodes")
+        connection.commit()
+    request_id = desk.say("two")
+    with desk.qtbot.waitSignal(desk.parts.keeping.opened):
+        desk.delta(request_id, "thi")
+    desk.finish(request_id, "third")
+    settle(desk)
+    notices = [notice.text for notice in desk.window.notices.notices]
+    assert len(notices) == 1
+    assert "damaged" in notices[0]
+    turns = [(turn.text, turn.is_deleted) for turn in desk.parts.conversation.chat.turns]
+    desk.parts.close()
+    [chat] = saved(tmp_path / FILE)
+    assert texts(chat) == ["one", "edited", "two", "third"]
+    assert [(node.content, node.is_deleted) for node in chat.nodes] == turns

@@ -8,7 +8,7 @@ from typing import Any
 
 from PySide6.QtCore import QObject, Qt, Signal
 
-from app.errors import StoreFull, StoreLocked, StoreReadOnly
+from app.errors import StoreDamaged, StoreFull, StoreLocked, StoreReadOnly
 from app.store import ChatStore
 
 Write = Callable[[ChatStore], Future[Any] | None]
@@ -76,9 +76,15 @@ class ChatRecorder(QObject):
     def set_store(self, store: ChatStore) -> None:
         """Write to a store from now on, beginning with what has been waiting for it."""
         self._store = store
+        self._send_kept_back()
         waiting, self._waiting = self._waiting, []
         for key, write in waiting:
             self.write(write, key=key)
+
+    def take_store(self) -> ChatStore | None:
+        """Give the store away; what is written from now on waits for another one."""
+        store, self._store = self._store, None
+        return store
 
     def write(self, write: Write, *, is_listed: bool = True, key: str = "") -> None:
         """Ask the store for a change, after all that were asked for before.
@@ -103,7 +109,8 @@ class ChatRecorder(QObject):
     def try_again(self) -> None:
         """Send once more what could not be written, and tell if that fails again."""
         self._told = ""
-        self._send_kept_back()
+        if self._store is not None:
+            self._send_kept_back()
 
     def note_trouble(self) -> None:
         """Hear that a write has to wait; `recovered` tells when it did not wait in vain."""
@@ -158,4 +165,4 @@ class ChatRecorder(QObject):
 def _goes_away(error: BaseException) -> bool:
     """Tell whether a write fails because of where it is written to, and not because of what it is."""
     is_of_disk = "SQLITE_IOERR" in getattr(error, "details", "")
-    return isinstance(error, StoreFull | StoreReadOnly | StoreLocked | OSError) or is_of_disk
+    return isinstance(error, StoreFull | StoreReadOnly | StoreLocked | StoreDamaged | OSError) or is_of_disk

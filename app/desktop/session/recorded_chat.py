@@ -1,5 +1,6 @@
 """RecordedChat: the tree of one chat, each change of it written as it is made, and the way back from each."""
 
+import dataclasses
 import time
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
@@ -8,8 +9,8 @@ from app.desktop.session.chat_recorder import ChatRecorder
 from app.desktop.session.chat_settings import ChatSettings, settings_of, title_of
 from app.desktop.session.chat_tree import ChatTree
 from app.desktop.session.turn_records import end_of, node_of, partial_of, turns_of
-from app.desktop.session.turns import ReplyTurn, Turn
-from app.store import NO_CHAT, Chat, ChatRow, NewChat, new_id
+from app.desktop.session.turns import ReplyState, ReplyTurn, Turn
+from app.store import NO_CHAT, Chat, ChatRow, NewChat, NodeState, new_id
 
 
 class _Undo(NamedTuple):
@@ -76,18 +77,38 @@ class RecordedChat:
         if not self.is_begun:
             self.is_begun = True
             self.title = title_of(turn.text)
-            chat = NewChat(
-                id=self.id,
-                title=self.title,
-                system_prompt=self.settings.system_prompt,
-                model=self.settings.model,
-                settings=self.settings.stored,
-            )
-            self._recorder.write(lambda store: store.add_chat(chat))
+            self._record_chat()
             self._recorder.write(lambda store: store.save_draft(NO_CHAT, ""), is_listed=False, key=_key(NO_CHAT))
         self._tree.add(turn)
         node = node_of(self.id, turn)
         self._recorder.write(lambda store: store.add_node(node))
+
+    def record_all(self) -> None:
+        """Write all of it once more, for a store that may have lost some; what is there stays as it is."""
+        if not self.is_begun:
+            return
+        self._record_chat()
+        for turn in self.turns:
+            node = node_of(self.id, turn)
+            is_ended = isinstance(turn, ReplyTurn) and not turn.is_open and not turn.is_edited
+            if is_ended:
+                node = dataclasses.replace(node, state=NodeState.OPEN)
+            self._recorder.write(lambda store, node=node: store.add_node(node))  # type: ignore[misc]
+            if isinstance(turn, ReplyTurn) and is_ended and turn.state is not ReplyState.INTERRUPTED:
+                self.finish(turn)
+            if turn.is_deleted:
+                self._recorder.write(lambda store, turn_id=turn.turn_id: store.delete_node(turn_id))  # type: ignore[misc]
+        self.show(self._tree.leaf)
+
+    def _record_chat(self) -> None:
+        chat = NewChat(
+            id=self.id,
+            title=self.title,
+            system_prompt=self.settings.system_prompt,
+            model=self.settings.model,
+            settings=self.settings.stored,
+        )
+        self._recorder.write(lambda store: store.add_chat(chat))
 
     def save_partial(self, reply: ReplyTurn) -> None:
         """Keep what has arrived of a reply in progress."""
