@@ -117,6 +117,7 @@ class ChatPresenter(QObject):
         conversation = self.conversation
         match action:
             case TurnAction.RETRY:
+                self._window.composer.text_edit.setFocus()
                 conversation.retry(turn_id)
             case TurnAction.CONTINUE:
                 self._window.composer.text_edit.setFocus()
@@ -220,6 +221,8 @@ class ChatPresenter(QObject):
         for signal, slot in self._connected:
             signal.disconnect(slot)
         self._shown = self.conversation
+        if self._window.chat_view.focused_number is not None:
+            self._window.composer.text_edit.setFocus()  # the messages of the chat before go away
         conversation, view, readouts = self.conversation, self._window.chat_view, self._readouts
         self._connected = [
             (conversation.turn_added, self._on_turn_added),
@@ -267,8 +270,12 @@ class ChatPresenter(QObject):
             self._show_history()
 
     def _on_path_changed(self) -> None:
+        view = self._window.chat_view
+        number = view.focused_number  # the message that has the keys may go away
         self._window.notices.dismiss("attempt")
-        self._window.chat_view.set_turns(self.conversation.turns)
+        view.set_turns(self.conversation.turns)
+        if number is not None:
+            view.focus_number(number)
         self._find.look_again()
         self._show_title()
         self._show_history()

@@ -7,6 +7,7 @@ from PySide6.QtGui import (
     QColor,
     QGuiApplication,
     QImage,
+    QKeyEvent,
     QMouseEvent,
     QPainter,
     QPaintEvent,
@@ -157,6 +158,14 @@ class SafeBrowser(QTextBrowser):
             shift = QPointF(-self.horizontalScrollBar().value(), -self.verticalScrollBar().value())
             paint_selected(painter, self.textCursor(), self._formulas, self.devicePixelRatioF(), shift)
             painter.end()
+
+    def keyPressEvent(self, event: QKeyEvent) -> None:
+        """Leave Alt with an arrow to the message: there is no page to go back to."""
+        has_alt = bool(event.modifiers() & Qt.KeyboardModifier.AltModifier)
+        if has_alt and event.key() in (Qt.Key.Key_Left, Qt.Key.Key_Right):
+            event.ignore()
+        else:
+            super().keyPressEvent(event)
 
     def mouseMoveEvent(self, event: QMouseEvent) -> None:
         """See QWidget."""

@@ -218,6 +218,19 @@ class ChatView(ConversationScroll):
             return None
         return shown.turn.turn_id, value - shown.top
 
+    @property
+    def focused_number(self) -> int | None:
+        """Which of the messages has the keys, from 0; None where they are elsewhere."""
+        focus = QApplication.focusWidget()
+        if focus is None:
+            return None
+        return next((s.index for s, row in self._column.realised() if focus is row or row.isAncestorOf(focus)), None)
+
+    def focus_number(self, number: int) -> None:
+        """Give the keys to a message, or to the last where there are fewer."""
+        if turns := self._column.turns:
+            self._column.realise_turn(turns[min(number, len(turns) - 1)]).setFocus()
+
     def set_highlight(self, text: str) -> None:
         """Mark all places of a text, whatever its case; an empty one removes the marks."""
         self._marks.set_text(text)
@@ -341,25 +354,23 @@ class ChatView(ConversationScroll):
 
     def step_variant(self, step: int) -> None:
         """Ask for another version of the message that has the keys, or else of the newest that has some."""
-        shown = self._focused() or next((s for s in reversed(self._column.turns) if s.turn.num_variants > 1), None)
+        number, turns = self.focused_number, self._column.turns
+        newest = next((s for s in reversed(turns) if s.turn.num_variants > 1), None)
+        shown = turns[number] if number is not None else newest
         if shown is not None and 0 <= shown.turn.variant + step < shown.turn.num_variants:
             action = TurnAction.NEXT_VARIANT if step > 0 else TurnAction.PREVIOUS_VARIANT
             self.action_requested.emit(action, shown.turn.turn_id)
-
-    def _focused(self) -> ShownTurn | None:
-        focus, rows = QApplication.focusWidget(), self._column.realised()
-        return next((s for s, row in rows if focus and (focus is row or row.isAncestorOf(focus))), None)
 
     def _move_focus(self, step: int) -> None:
         turns = self._column.turns
         if not turns:
             return
-        now = self._focused()
+        now = self.focused_number
         if now is None:
             value, page = self.verticalScrollBar().value(), self.viewport().height()
             target = self._column.turn_at(value + page - 1 if step < 0 else value)
         else:
-            target = turns[max(0, min(len(turns) - 1, now.index + step))]
+            target = turns[max(0, min(len(turns) - 1, now + step))]
         if target is not None and (row := self._reveal(target.turn.turn_id)):
             row.setFocus(Qt.FocusReason.ShortcutFocusReason)
 
