@@ -210,6 +210,8 @@ class WindowActions(QObject):
 
     def _on_model_loaded(self, description: ModelDescription) -> None:
         self._readouts.show_model(description)
+        if not self._chats.current.is_busy:
+            self._readouts.show_reply(self._chats.current.last_reply)  # what it takes of the context is known
         if self._model.chosen is not None:
             if self._picked is not None and self._picked[1] == self._model.wanted:
                 self._chats.use_model(self._picked[0], self._model.chosen.last_model)

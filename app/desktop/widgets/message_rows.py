@@ -312,6 +312,7 @@ class UserRow(MessageRow):
 
     def restyle(self) -> None:
         """See MessageRow."""
+        self._refresh_actions()
         self._text.restyle()
         if self.editor is not None:
             self.editor.restyle()

@@ -240,6 +240,7 @@ class ReplyRow(MessageRow):
 
     def restyle(self) -> None:
         """See MessageRow."""
+        self._refresh_actions()
         if self._fold is not None:
             self._fold.restyle()
         self.body.restyle()

@@ -9,6 +9,8 @@ from PySide6.QtWidgets import QDialog, QFrame, QGridLayout, QHBoxLayout, QLabel,
 
 from app.desktop.theme.theme import Theme
 
+_LABEL_WIDTH = 200
+
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Shortcut:
@@ -94,7 +96,7 @@ class ShortcutList(QDialog):
         for row, shortcut in enumerate(shortcuts):
             label = _label(shortcut.label)
             label.setWordWrap(True)
-            label.setMinimumWidth(px(90))
+            label.setMinimumWidth(min(label.fontMetrics().horizontalAdvance(shortcut.label) + 2, px(_LABEL_WIDTH)))
             grid.addWidget(label, row, 0)
             keys = QHBoxLayout()
             keys.setSpacing(px(6))
@@ -102,7 +104,7 @@ class ShortcutList(QDialog):
             for key in shortcut.keys:
                 cap = _label(_native(key))
                 cap.setObjectName("keyCap")
-                keys.addWidget(cap)
+                keys.addWidget(cap, 0, Qt.AlignmentFlag.AlignVCenter)
             grid.addLayout(keys, row, 1)
         return grid
 

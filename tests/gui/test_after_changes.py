@@ -1,0 +1,47 @@
+"""What is on the screen after the zoom or the model has changed."""
+
+import itertools
+
+import pytest
+from PySide6.QtWidgets import QApplication, QLabel
+
+from app.desktop.widgets.shortcuts import ShortcutList
+from tests.gui.scripted_engine import Desk
+
+
+@pytest.mark.parametrize("zoom", [0.8, 2.0])
+def test_buttons_of_a_message_are_whole_and_apart_at_another_zoom(desk: Desk, zoom: float) -> None:
+    desk.reply("one", "first")
+    desk.parts.theme.set_zoom(zoom)
+    QApplication.processEvents()
+    row = desk.view.rows[-1]
+    bar = row.actions_bar
+    buttons = [button for button in (bar.copy, bar.retry, bar.edit, bar.more) if button.isVisible()]
+    assert len(buttons) == 4
+    assert row.rect().contains(bar.geometry())
+    for button in buttons:
+        assert button.height() == desk.parts.theme.px(26)
+        assert bar.rect().contains(button.geometry())
+    for left, right in itertools.pairwise(buttons):
+        assert left.geometry().right() < right.geometry().left()
+
+
+def test_context_of_the_shown_chat_is_told_when_its_model_is_loaded_again(desk: Desk) -> None:
+    desk.reply("one", "first")
+    before = desk.parts.readouts.context
+    assert before.startswith("41 ")
+    desk.load()
+    assert desk.parts.readouts.context == before
+
+
+@pytest.mark.qt_log_ignore("propagateSizeHints")
+def test_each_key_of_the_list_stands_in_its_own_line(desk: Desk) -> None:
+    dialog = ShortcutList(desk.parts.theme, desk.parts.actions.shortcuts, desk.window)
+    dialog.show()
+    desk.qtbot.waitExposed(dialog)
+    labels = dialog.findChildren(QLabel)
+    caps = {label.height() for label in labels if label.objectName() == "keyCap"}
+    assert len(caps) == 1
+    names = [label for label in labels if label.wordWrap()]
+    assert all(label.height() <= 2 * label.fontMetrics().lineSpacing() + 2 for label in names)
+    dialog.close()
