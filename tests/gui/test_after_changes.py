@@ -45,3 +45,14 @@ def test_each_key_of_the_list_stands_in_its_own_line(desk: Desk) -> None:
     names = [label for label in labels if label.wordWrap()]
     assert all(label.height() <= 2 * label.fontMetrics().lineSpacing() + 2 for label in names)
     dialog.close()
+
+
+def test_edited_text_is_seen_from_its_first_letter_on(desk: Desk) -> None:
+    desk.reply("Name three colours and say at some length why you like each of them. " * 4, "first")
+    desk.view.begin_edit(desk.parts.conversation.turns[0].turn_id)
+    editor = desk.view.rows[0].editor
+    assert editor is not None
+    QApplication.processEvents()
+    first = editor.text_edit.document().begin()
+    assert editor.text_edit.blockBoundingGeometry(first).translated(editor.text_edit.contentOffset()).left() >= 0
+    assert editor.text_edit.textCursor().atEnd()

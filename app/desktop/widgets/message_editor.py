@@ -104,6 +104,7 @@ class MessageEditor(QFrame):
         lines = max(2, round(self._text.document().size().height()))
         height = min(lines * self._text.fontMetrics().lineSpacing() + px(4), px(_MAX_HEIGHT))
         self._text.setGeometry(pad, px(10), width - 2 * pad, height)
+        self._text.horizontalScrollBar().setValue(0)  # it has moved while there was no room for a word
         y = px(10) + height + px(8)
         x = width - pad
         line = 0
