@@ -2,6 +2,7 @@
 
 import dataclasses
 from collections.abc import Callable
+from pathlib import PurePath
 
 from app.desktop.bridge.background import Background, SerialBackground
 from app.desktop.bridge.engine_bridge import EngineBridge
@@ -171,6 +172,7 @@ def build_window(
         readouts=inspector.readouts,
         counts=counts,
         find=find,
+        model_to_load=lambda chat: _model_to_load(chat, model, starter),
         pin_seed=inspector.sampling.pin_seed,
         show_notice=lambda notice: actions.show_notice(notice),
     )
@@ -247,6 +249,14 @@ def build_window(
         saving=saving,
         actions=actions,
     )
+
+
+def _model_to_load(chat: Conversation, model: ModelSession, starter: Callable[[], Starter]) -> str:
+    """Return what a person calls the model that the next message of a chat loads first; empty for none."""
+    name = chat.settings.model
+    if not name or chat.has_model or model.is_busy:
+        return ""
+    return starter().label if name == starter().name else PurePath(name).stem
 
 
 def _open_hit(chats: Chats, find: FindPresenter, chat_id: str, node_id: str | None, text: str) -> None:

@@ -2,7 +2,6 @@
 
 import dataclasses
 from collections.abc import Callable
-from pathlib import PurePath
 from typing import Any
 
 from PySide6.QtCore import QObject, SignalInstance
@@ -25,7 +24,11 @@ from engine import ErrorInfo, FinishReason
 
 
 class ChatPresenter(QObject):
-    """Connects one conversation at a time with the view, the composer and the numbers."""
+    """Connects one conversation at a time with the view, the composer and the numbers.
+
+    Args:
+        model_to_load: tells what a person calls the model that sending a message loads first; empty for none.
+    """
 
     def __init__(
         self,
@@ -36,6 +39,7 @@ class ChatPresenter(QObject):
         readouts: Readouts,
         counts: TokenCounts,
         find: FindPresenter,
+        model_to_load: Callable[[Conversation], str],
         pin_seed: Callable[[int], None],
         show_notice: Callable[[Notice], None],
     ) -> None:
@@ -46,6 +50,7 @@ class ChatPresenter(QObject):
         self._readouts = readouts
         self._counts = counts
         self._find = find
+        self._model_to_load = model_to_load
         self._pin_seed = pin_seed
         self._show_notice = show_notice
         self._connected: list[tuple[SignalInstance, Callable[..., Any]]] = []
@@ -205,14 +210,9 @@ class ChatPresenter(QObject):
 
     def show_model(self) -> None:
         """Say what sending a message will load."""
-        conversation = self.conversation
-        name = conversation.settings.model
-        if name and not conversation.has_model:
-            label = isolated(shortened(PurePath(name).stem, 40))
-            text = self.tr("Message. {} is loaded when you send it.").format(label)
-        else:
-            text = self.tr("Message")
-        self._window.composer.set_placeholder(text)
+        label = isolated(shortened(self._model_to_load(self.conversation), 40))
+        words = self.tr("Message. {} is loaded when you send it.").format(label)
+        self._window.composer.set_placeholder(words if label else self.tr("Message"))
 
     # What the chat does
 
@@ -258,7 +258,10 @@ class ChatPresenter(QObject):
         self.show_model()
 
     def _show_title(self) -> None:
-        self._window.top_bar.set_title(self.conversation.chat.title)
+        title = self.conversation.chat.title
+        self._window.top_bar.set_title(title)
+        line = isolated(shortened(title, 100)).replace("[*]", "[*][*]")  # where Qt would mark a change
+        self._window.setWindowTitle(self.tr("{title} – Fireside").format(title=line) if line else "Fireside")
 
     def _on_turn_added(self, turn: Turn) -> None:
         for key in ("undo", "refused", "attempt"):

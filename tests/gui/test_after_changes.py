@@ -56,3 +56,23 @@ def test_edited_text_is_seen_from_its_first_letter_on(desk: Desk) -> None:
     first = editor.text_edit.document().begin()
     assert editor.text_edit.blockBoundingGeometry(first).translated(editor.text_edit.contentOffset()).left() >= 0
     assert editor.text_edit.textCursor().atEnd()
+
+
+@pytest.mark.allow_log("the engine died")
+def test_composer_says_which_model_a_message_loads_by_the_name_a_person_knows(desk: Desk) -> None:
+    desk.reply("one", "first")
+    desk.die()
+    assert desk.composer.text_edit.placeholderText() == "Message. Starter model is loaded when you send it."
+    desk.parts.actions.choose_model(None)
+    assert desk.composer.text_edit.placeholderText() == "Message"
+
+
+@pytest.mark.parametrize(
+    ("title", "shown"), [("a title", "a title – Fireside"), ("[*] a\nb", "[*][*] a – Fireside")], ids=["plain", "odd"]
+)
+def test_window_is_called_like_its_chat(desk: Desk, title: str, shown: str) -> None:
+    assert desk.window.windowTitle() == "Fireside"
+    desk.reply(title, "first")
+    assert desk.window.windowTitle() == shown
+    desk.parts.actions.new_chat()
+    assert desk.window.windowTitle() == "Fireside"

@@ -102,7 +102,7 @@ def test_partial_reply_is_kept_while_it_grows(open_desk: Callable[[], Desk]) -> 
 
     def partial() -> str:
         chat = store.load_chat(desk.parts.conversation.chat.id)
-        assert chat is not None
+        assert chat is not None and chat.nodes
         assert chat.nodes[-1].state is NodeState.OPEN
         return chat.nodes[-1].content
 
