@@ -321,6 +321,7 @@ def test_chat_is_renamed_pinned_found_deleted_and_brought_back(person: Person) -
     person.click(sidebar.trash)
     trash = person.parts.trash
     person.wait(lambda: trash.restore.isVisible())
+    assert QApplication.focusWidget() is trash.list
     person.click(trash.restore)
     person.wait(lambda: not trash.restore.isVisible())
     person.press(Key.Key_Escape)

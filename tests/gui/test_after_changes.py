@@ -3,6 +3,8 @@
 import itertools
 
 import pytest
+from PySide6.QtCore import Qt
+from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QApplication, QLabel
 
 from app.desktop.widgets.shortcuts import ShortcutList
@@ -76,3 +78,12 @@ def test_window_is_called_like_its_chat(desk: Desk, title: str, shown: str) -> N
     assert desk.window.windowTitle() == shown
     desk.parts.actions.new_chat()
     assert desk.window.windowTitle() == "Fireside"
+
+
+def test_find_bar_is_as_wide_as_the_conversation_when_it_opens(desk: Desk) -> None:
+    desk.composer.text_edit.setFocus()
+    QTest.keyClick(desk.composer.text_edit, Qt.Key.Key_F, Qt.KeyboardModifier.ControlModifier)
+    bar = desk.parts.find_bar
+    assert bar.isVisible()
+    assert bar.width() == desk.view.width()
+    assert bar.width() - bar.close_button.geometry().right() < 20

@@ -345,7 +345,8 @@ class MainWindow(QMainWindow):
         if self._page is not None:
             self._page.setGeometry(area.left(), top, area.width(), max(0, bottom - top))
             return
-        if self.find_bar is not None and not self.find_bar.isHidden():
+        # While it is being shown, Qt would not tell it of another size; afterwards it is arranged once more.
+        if self.find_bar is not None and self.find_bar.isVisible():
             height = self.find_bar.sizeHint().height()
             self.find_bar.setGeometry(area.left(), top, area.width(), height)
             top += height

@@ -216,6 +216,7 @@ class TrashPage(QFrame):
         """Show the chats in the trash; the one that was chosen stays so, or its neighbour takes its place."""
         before, row = self.chat_id, self.list.currentIndex().row()
         had_focus = self.restore.hasFocus() or self.purge.hasFocus()
+        was_waited_for = self.list.isHidden() and self.close_button.hasFocus()
         self._model.set_rows(rows)
         kept = self._model.row_of(before)
         row = kept if kept >= 0 else min(max(row, 0), len(rows) - 1)
@@ -228,6 +229,8 @@ class TrashPage(QFrame):
             part.setVisible(bool(rows))
         if had_focus and not rows:
             self.close_button.setFocus()
+        elif was_waited_for and rows:
+            self.focus_list()
 
     def focus_list(self) -> None:
         """Go to the chats, or where there are none to the way out."""
