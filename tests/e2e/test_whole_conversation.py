@@ -1,7 +1,6 @@
 """The real window with the real model and the real store, through a whole conversation: keys and mouse alone."""
 
 import dataclasses
-import threading
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -20,7 +19,8 @@ from app.known_models import KnownModels
 from app.model_choice import choose_model
 from app.settings import Settings
 from app.settings import Theme as ThemeMode
-from engine import Command, Event, FinishReason, Hello, LoadModel, ModelLoaded, ModelParams, OnEvent, ProcessClient
+from engine import FinishReason
+from tests.support.kept_engine import KeptEngine
 from tests.support.person import Person, own_texts
 
 # Menus: the platform of the tests cannot do all that a desktop does.
@@ -32,53 +32,6 @@ LONG = "Tell me a long story about the sea."
 SETTINGS = Settings(
     load_params={"starter": {"n_ctx": 2048, "n_threads": 1}}, sampling={"max_tokens": 12}, theme=ThemeMode.LIGHT
 )
-
-
-class KeptEngine:
-    """One engine for window after window: a window that closes leaves it running."""
-
-    def __init__(self) -> None:
-        self.sent: list[Command] = []
-        self._client = ProcessClient()
-        self._lock = threading.Lock()
-        self._hello: Hello | None = None
-        self._on_event: OnEvent | None = None
-        self._is_loaded = threading.Event()
-        self._client.start(self._pass_on)
-
-    def start(self, on_event: OnEvent) -> None:
-        with self._lock:
-            self._on_event = on_event
-            if self._hello is not None:
-                on_event(self._hello)
-
-    def send(self, command: Command) -> None:
-        self.sent.append(command)
-        self._client.send(command)
-
-    def close(self, timeout_s: float = 2.0) -> None:
-        with self._lock:
-            self._on_event = None
-
-    def load(self, path: Path) -> None:
-        """Load a model before any test begins, so that all processes of the engine are there."""
-        self._client.send(LoadModel(request_id="first", path=str(path), params=ModelParams(n_ctx=512, n_threads=1)))
-        assert self._is_loaded.wait(60)
-
-    def end(self) -> None:
-        self._client.close()
-
-    def num_loads(self) -> int:
-        return sum(isinstance(command, LoadModel) for command in self.sent)
-
-    def _pass_on(self, event: Event) -> None:
-        with self._lock:
-            if isinstance(event, Hello):
-                self._hello = event
-            if isinstance(event, ModelLoaded):
-                self._is_loaded.set()
-            if self._on_event is not None:
-                self._on_event(event)
 
 
 @pytest.fixture(scope="module")
@@ -413,6 +366,39 @@ def test_look_of_the_window_follows_keys_and_menu(person: Person) -> None:
     person.choose("Dark")
     assert person.window.grab().toImage().pixelColor(650, 300).lightness() < 60
     assert person.parts.settings.now.theme is ThemeMode.DARK
+
+
+def test_settings_page_is_opened_used_and_left_with_keys(person: Person) -> None:
+    person.type("a draft")
+    person.control(Key.Key_Comma)
+    page = person.window.page
+    assert page is not None
+    assert page.isVisible()
+    assert not person.composer.isVisible()
+    person.press(Key.Key_Tab)
+    theme = QApplication.focusWidget()
+    assert theme is not None
+    assert theme.accessibleName() == "Theme"
+    person.press(Key.Key_End)
+    person.wait(lambda: person.parts.settings.now.theme is ThemeMode.DARK)
+    person.press(Key.Key_Escape)
+    assert person.window.page is None
+    assert QApplication.focusWidget() is person.composer.text_edit
+    assert person.composer.text == "a draft"
+
+
+def test_reply_in_another_chat_is_marked_until_it_is_seen(person: Person) -> None:
+    person.send("Say hello.")
+    person.control(Key.Key_N)
+    person.wait(lambda: person.parts.chats.unread)
+    person.wait(lambda: person.titles() == ["Say hello."])
+    marks = person.parts.sidebar.chats.chats
+    [chat_id] = [entry.chat_id for entry in marks.entries if entry.chat_id]
+    assert marks.is_unread(chat_id)
+    person.click_line(person.parts.sidebar.chats, "Say hello")
+    person.wait(lambda: own_texts(person) == ["Say hello."])
+    assert not marks.is_unread(chat_id)
+    assert person.seen(-1)
 
 
 def test_reply_is_copied_with_keys(person: Person) -> None:
