@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 
 from PySide6.QtCore import Qt, Signal
 from PySide6.QtGui import QGuiApplication, QKeyEvent, QResizeEvent
-from PySide6.QtWidgets import QApplication, QWidget
+from PySide6.QtWidgets import QWidget
 
 from app.desktop.rendering.blocks import BlockParser
 from app.desktop.rendering.formula_images import FormulaImages
@@ -217,19 +217,6 @@ class ChatView(ConversationScroll):
         if shown is None or self._is_at_end():
             return None
         return shown.turn.turn_id, value - shown.top
-
-    @property
-    def focused_number(self) -> int | None:
-        """Which of the messages has the keys, from 0; None where they are elsewhere."""
-        focus = QApplication.focusWidget()
-        if focus is None:
-            return None
-        return next((s.index for s, row in self._column.realised() if focus is row or row.isAncestorOf(focus)), None)
-
-    def focus_number(self, number: int) -> None:
-        """Give the keys to a message, or to the last where there are fewer."""
-        if turns := self._column.turns:
-            self._column.realise_turn(turns[min(number, len(turns) - 1)]).setFocus()
 
     def set_highlight(self, text: str) -> None:
         """Mark all places of a text, whatever its case; an empty one removes the marks."""

@@ -9,7 +9,7 @@ from collections.abc import Callable
 
 from PySide6.QtCore import Qt, QTimer
 from PySide6.QtGui import QKeyEvent, QResizeEvent, QShowEvent, QWheelEvent
-from PySide6.QtWidgets import QAbstractSlider, QFrame, QPushButton, QScrollArea, QWidget
+from PySide6.QtWidgets import QAbstractSlider, QApplication, QFrame, QPushButton, QScrollArea, QWidget
 
 from app.desktop.rendering.blocks import BlockParser
 from app.desktop.theme.theme import Theme
@@ -151,6 +151,19 @@ class ConversationScroll(QScrollArea):
         self._is_following = False
         bar.setValue(bar.value() + pixels)
         self._on_user_scrolled()
+
+    @property
+    def focused_number(self) -> int | None:
+        """Which of the messages has the keys, from 0; None where they are elsewhere."""
+        focus = QApplication.focusWidget()
+        if focus is None:
+            return None
+        return next((s.index for s, row in self._column.realised() if focus is row or row.isAncestorOf(focus)), None)
+
+    def focus_number(self, number: int) -> None:
+        """Give the keys to a message, or to the last where there are fewer."""
+        if turns := self._column.turns:
+            self._column.realise_turn(turns[min(number, len(turns) - 1)]).setFocus()
 
     def _is_near_view(self, top: int, bottom: int) -> bool:
         value, page = self.verticalScrollBar().value(), self.viewport().height()

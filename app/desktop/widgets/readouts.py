@@ -308,7 +308,7 @@ class Readouts(QWidget):
     def _show_memory(self) -> None:
         now, peak = self._memory_bytes, self._peak_bytes
         parts = [] if now is None else [bytes_text(now)]
-        if peak is not None:
+        if peak is not None and (now is None or bytes_text(peak) != bytes_text(now)):
             parts.append(self.tr("peak {size}").format(size=bytes_text(max(peak, now or 0))))
         self._set("worker", " · ".join(parts))
 
