@@ -286,3 +286,18 @@ def test_last_chat_is_opened_at_the_start_unless_something_is_typed(
     else:
         assert again.composer.text == "hello"
         assert shown(again) == []
+
+
+def test_branch_from_an_own_message_lets_it_be_written_anew(open_desk: Callable[[], Desk]) -> None:
+    desk = open_desk()
+    desk.reply("one", "first")
+    desk.reply("two", "second")
+    conversation = desk.parts.conversation
+    conversation.branch(conversation.turns[2].turn_id)
+    assert shown(desk) == ["one", "first"]
+    assert desk.composer.text == "two"
+    conversation.branch(conversation.turns[0].turn_id)
+    assert shown(desk) == []
+    conversation.undo()
+    conversation.undo()
+    assert shown(desk) == ["one", "first", "two", "second"]

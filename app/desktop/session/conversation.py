@@ -210,16 +210,18 @@ class Conversation(QObject):
             self.send_queued()
 
     def branch(self, turn_id: str) -> None:
-        """Let the chat end at a message, so that the next one begins another branch."""
-        if self.chat.get(turn_id) is not None:
+        """Let the chat end at a reply, or before a message to be written anew: the next one begins another branch."""
+        turn = self.chat.get(turn_id)
+        if turn is not None:
             self._begin_change()
-            self.chat.show(turn_id, is_kept=False)
+            self.chat.show(turn.parent_id if isinstance(turn, UserTurn) else turn_id, is_kept=False)
             self.path_changed.emit()
+            if isinstance(turn, UserTurn):
+                self.text_refused.emit(turn.text, None)
 
     def show_variant(self, turn_id: str, step: int) -> None:
         """Show the message so many places beside one, and what follows it."""
-        beside = self.chat.beside(turn_id, step)
-        if beside is not None:
+        if (beside := self.chat.beside(turn_id, step)) is not None:
             self.show(beside.turn_id)
 
     def show(self, turn_id: str) -> None:
