@@ -90,10 +90,7 @@ class ChatKeeping(QObject):
 
     def _on_opened(self, store: ChatStore, notices: tuple[str, ...]) -> None:
         self._dismiss(_KEY)
-        self._chats.set_store(store)
-        if self._is_mended:
-            for conversation in self._chats.live:
-                conversation.chat.record_all()
+        self._chats.set_store(store, is_mended=self._is_mended)
         if notices:
             self._show_notice(Notice(key="store-opened", text=" ".join(notices)))
         if not store.is_kept:

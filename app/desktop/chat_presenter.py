@@ -174,6 +174,7 @@ class ChatPresenter(QObject):
             waiting = "\n\n".join(message.text for message in conversation.queue)
             if waiting:
                 _put_above_draft(conversation, waiting)
+        self._chats.save_drafts()
 
     def _on_refused_unseen(self, conversation: Conversation, text: str, error: ErrorInfo | None) -> None:
         _put_above_draft(conversation, text)

@@ -95,6 +95,7 @@ class ReplyEnd:
     Attributes:
         token_ids: what the model itself sampled, so that a cache is asked for exactly these.
         error: makes the reply a failed one; what had arrived of it stays.
+        settings: what it was made with, where that was not known when it was added.
     """
 
     node_id: str
@@ -105,6 +106,7 @@ class ReplyEnd:
     stop_string: str | None = None
     error: Mapping[str, Any] | None = None
     metrics: Mapping[str, Any] = dataclasses.field(default_factory=dict)
+    settings: Mapping[str, Any] = dataclasses.field(default_factory=dict)
     template_hash: str = ""
     model_fingerprint: str = ""
     model_name: str = ""

@@ -125,7 +125,7 @@ def finish_reply(connection: sqlite3.Connection, end: ReplyEnd, now: float) -> N
     content, thinking = clean_text(end.content), clean_text(end.thinking)
     connection.execute(
         """UPDATE nodes SET state = ?, content = ?, thinking = ?, token_ids = ?, finish_reason = ?, stop_string = ?,
-        error = ?, metrics = ?, template_hash = COALESCE(?, template_hash),
+        error = ?, metrics = ?, settings = COALESCE(?, settings), template_hash = COALESCE(?, template_hash),
         model_fingerprint = COALESCE(?, model_fingerprint), model_name = COALESCE(?, model_name), owner_pid = NULL
         WHERE id = ?""",
         (
@@ -133,7 +133,7 @@ def finish_reply(connection: sqlite3.Connection, end: ReplyEnd, now: float) -> N
             *(content, thinking, to_blob(end.token_ids)),
             end.finish_reason.value if end.finish_reason else None,
             clean_text(end.stop_string) if end.stop_string is not None else None,
-            *(to_json(end.error) or None, to_json(end.metrics)),
+            *(to_json(end.error) or None, to_json(end.metrics), to_json(end.settings) or None),
             *(clean_text(end.template_hash) or None, clean_text(end.model_fingerprint) or None),
             *(clean_text(end.model_name) or None, end.node_id),
         ),

@@ -445,13 +445,26 @@ def test_model_picked_for_a_chat_is_kept_when_another_is_opened_meanwhile(kept: 
     assert kept.parts.conversation.settings.model == "other"
 
 
-def test_sampling_of_the_model_counts_for_what_was_said_while_it_was_loaded(make_desk: Callable[..., Desk]) -> None:
+def test_sampling_of_the_model_counts_for_what_was_said_while_it_was_loaded(
+    make_desk: Callable[..., Desk], tmp_path: Path
+) -> None:
     desk = make_desk()
     desk.parts.settings.set_entry("model_sampling", "starter", {"temperature": 0.125})
     send(desk, "early")
     desk.load()
     settle(desk)
+    request_id = desk.client.last(Generate).request_id
     assert desk.client.last(Generate).sampling.temperature == 0.125
+    desk.finish(request_id, "answer")
+    chat_id = desk.parts.conversation.chat.id
+    with desk.qtbot.waitSignal(desk.parts.keeping.opened):
+        desk.parts.keeping.open(tmp_path / "chats.sqlite3", retention_days=30)
+    desk.parts.close()
+    store, _ = ChatStore.open(tmp_path / "chats.sqlite3")
+    chat = store.load_chat(chat_id)
+    store.close()
+    assert chat is not None
+    assert chat.nodes[1].settings["sampling"]["temperature"] == 0.125
 
 
 # Odd texts

@@ -62,7 +62,7 @@ def press(desk: Desk, key: str, label: str) -> None:
 
 def settle(desk: Desk) -> None:
     """Wait until the store has answered all writes."""
-    desk.qtbot.waitUntil(lambda: desk.parts.chats.recorder._num_open == 0, timeout=10_000)
+    desk.qtbot.waitUntil(lambda: not desk.parts.chats.recorder._open, timeout=10_000)
 
 
 def saved(path: Path) -> list[Chat]:
@@ -113,6 +113,36 @@ def test_what_was_said_on_a_full_disk_is_saved_when_there_is_room(
     assert texts(chat) == expected
     assert chat.row.title == "A name"
     assert chat.model == "starter"
+
+
+@pytest.mark.parametrize("how", ["next message", "close"])
+@pytest.mark.allow_log("a chat could not be saved", "a job of the chat store failed")
+def test_draft_typed_on_a_full_disk_is_saved_when_there_is_room(
+    open_desk: Callable[[], Desk], tmp_path: Path, how: str
+) -> None:
+    desk = open_desk()
+    desk.reply("one", "first")
+    settle(desk)
+    chat_id = desk.parts.conversation.chat.id
+    limit_pages(desk, 0)
+    desk.composer.set_text("")
+    desk.parts.conversation.save_draft("draft " + LONG)
+    if how == "next message":
+        desk.parts.conversation.submit("two " + LONG)
+        desk.finish(desk.client.last(Generate).request_id, "second")
+    settle(desk)
+    limit_pages(desk, None)
+    if how == "next message":
+        desk.parts.conversation.submit("three")
+        desk.finish(desk.client.last(Generate).request_id, "third")
+        settle(desk)
+        store_of(desk).flush()
+        assert store_of(desk).load_draft(chat_id) == "draft " + LONG
+    desk.parts.close()
+    store, _ = ChatStore.open(tmp_path / FILE)
+    draft = store.load_draft(chat_id)
+    store.close()
+    assert draft == "draft " + LONG
 
 
 @pytest.mark.allow_log("a chat could not be saved")

@@ -21,11 +21,13 @@ class _Sent:
     """A write on its way, or kept back.
 
     Attributes:
+        number: grows with each write that is asked for.
         is_hopeful: it failed for a reason that goes away, as a full disk.
         num_failures: how often it failed for another one.
     """
 
     write: Write
+    number: int
     is_hopeful: bool = False
     num_failures: int = 0
 
@@ -53,7 +55,8 @@ class ChatRecorder(QObject):
         self._is_closed = False
         self._waiting: list[tuple[str, Write]] = []
         self._kept_back: list[_Sent] = []
-        self._num_open = 0
+        self._open: list[_Sent] = []
+        self._number = 0
         self._is_troubled = False
         self._told = ""  # the reason that was told
         self._ended.connect(self._on_ended, Qt.ConnectionType.QueuedConnection)
@@ -66,18 +69,25 @@ class ChatRecorder(QObject):
     @property
     def is_up_to_date(self) -> bool:
         """Whether all that happened is in a store."""
-        return self._store is not None and not self._is_closed and not self._kept_back and not self._num_open
+        return self._store is not None and not self._is_closed and not self._kept_back and not self._open
 
     @property
     def num_failed(self) -> int:
         """How many writes are kept back."""
         return len(self._kept_back)
 
-    def set_store(self, store: ChatStore) -> None:
-        """Write to a store from now on, beginning with what has been waiting for it."""
-        self._store = store
-        self._send_kept_back()
+    def set_store(self, store: ChatStore, record: Callable[[], None] = lambda: None) -> None:
+        """Write to a store from now on, beginning with what has been waiting for it.
+
+        Args:
+            record: writes what must be there before.
+        """
+        kept_back, self._kept_back = self._kept_back, []
         waiting, self._waiting = self._waiting, []
+        self._store = store
+        record()
+        self._kept_back = kept_back
+        self._send_kept_back()
         for key, write in waiting:
             self.write(write, key=key)
 
@@ -102,7 +112,8 @@ class ChatRecorder(QObject):
         else:
             if not key:
                 self._send_kept_back()
-            self._send(_Sent(write))
+            self._number += 1
+            self._send(_Sent(write, self._number))
         if is_listed:
             self.recorded.emit()
 
@@ -124,40 +135,44 @@ class ChatRecorder(QObject):
 
     def _send_kept_back(self) -> None:
         kept_back, self._kept_back = self._kept_back, []
-        for sent in kept_back:  # no write does harm when it is done twice
+        for sent in sorted(kept_back, key=lambda sent: sent.number):  # no write does harm when it is done twice
             self._send(sent)
 
     def _send(self, sent: _Sent) -> None:
         assert self._store is not None
         future = sent.write(self._store)
         if future is not None:
-            self._num_open += 1
+            self._open.append(sent)
             future.add_done_callback(lambda done: self._ended.emit(sent, done.exception()))
 
     def _on_ended(self, sent: _Sent, error: BaseException | None) -> None:
-        self._num_open -= 1
+        self._open.remove(sent)
+        is_follower = any(other.is_hopeful and other.number < sent.number for other in (*self._kept_back, *self._open))
         if error is not None:
-            self._on_failed(sent, error)
-        elif any(other.is_hopeful for other in self._kept_back):
-            # It may have found nothing to change, because what it was for had not been written: it is repeated.
-            self._kept_back.append(sent)
-        if self._num_open:
+            self._on_failed(sent, error, is_follower=is_follower)
+        else:
+            sent.is_hopeful = False
+            if is_follower:  # it may have found nothing to change, because what it was for had not been written
+                self._kept_back.append(sent)
+        if self._open:
             return
-        if self._is_troubled and not self._kept_back:
+        if self._kept_back and not any(other.is_hopeful for other in self._kept_back) and self._store is not None:
+            self._send_kept_back()  # what they followed is written
+        elif self._is_troubled and not self._kept_back:
             self._is_troubled, self._told = False, ""
             self.recovered.emit()
         self.settled.emit()
 
-    def _on_failed(self, sent: _Sent, error: BaseException) -> None:
+    def _on_failed(self, sent: _Sent, error: BaseException, *, is_follower: bool) -> None:
         _LOG.warning("a chat could not be saved: %s", error)
         sent.is_hopeful = _goes_away(error)
-        is_follower = not sent.is_hopeful and any(other.is_hopeful for other in self._kept_back)
         sent.num_failures += not sent.is_hopeful and not is_follower
         if sent.num_failures > 1:
-            return  # it can never be written
+            self._is_troubled = bool(self._kept_back)  # it can never be written, and that was told
+            return
         self._kept_back.append(sent)
         self._is_troubled = True
-        if not is_follower and self._told != str(error):
+        if (sent.is_hopeful or not is_follower) and self._told != str(error):
             self._told = str(error)
             self.failed.emit(error)
 

@@ -66,6 +66,7 @@ class Chats(QObject):
         around.recorder.recorded.connect(self._on_recorded)
         around.model.changed.connect(self._on_model_changed)
         around.model.refused.connect(self._on_model_refused)
+        around.recorder.recovered.connect(self.save_drafts)
         around.recorder.settled.connect(self._on_settled)
         self._current = self._new_conversation(RecordedChat(around.recorder))
 
@@ -94,9 +95,18 @@ class Chats(QObject):
         """Ids of the chats in which a reply ended that was not seen."""
         return frozenset(self._unread)
 
-    def set_store(self, store: ChatStore) -> None:
-        """Keep chats in a store from now on, and list those that are there."""
-        self.recorder.set_store(store)
+    def set_store(self, store: ChatStore, *, is_mended: bool = False) -> None:
+        """Keep chats in a store from now on, and list those that are there.
+
+        Args:
+            is_mended: whether it may have lost some of what it was given.
+        """
+
+        def record_all() -> None:
+            for conversation in self.live:
+                conversation.chat.record_all()
+
+        self.recorder.set_store(store, record_all if is_mended else lambda: None)
         self._purge()
         self._purge_timer.start()
         self._list()
@@ -183,6 +193,11 @@ class Chats(QObject):
             self.new_chat()
         self._forget_idle()
         self.deleted.emit(chat_id, title)
+
+    def save_drafts(self) -> None:
+        """Write the drafts once more: those that could not be written are not tried again by themselves."""
+        for conversation in self.live:
+            conversation.chat.save_draft(conversation.draft)
 
     def restore(self, chat_id: str) -> None:
         """Take a chat out of the trash."""

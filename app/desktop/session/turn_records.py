@@ -72,6 +72,7 @@ def end_of(reply: ReplyTurn) -> ReplyEnd:
         stop_string=reply.stop_string,
         error=msgspec.to_builtins(reply.error) if reply.error is not None else None,
         metrics=metrics,
+        settings=reply.settings,
         template_hash=reply.template_hash,
         model_fingerprint=reply.model_fingerprint,
         model_name=reply.model_name,
