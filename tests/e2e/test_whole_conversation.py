@@ -1,7 +1,7 @@
 """The real window with the real model and the real store, through a whole conversation: keys and mouse alone."""
 
 import dataclasses
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +14,6 @@ from pytestqt.qtbot import QtBot
 from app.desktop.building import WindowParts, build_window
 from app.desktop.session.model_session import ModelState, Starter
 from app.desktop.theme.theme import Theme
-from app.desktop.widgets.message_queue import QueuedMessage
 from app.known_models import KnownModels
 from app.model_choice import choose_model
 from app.settings import Settings
@@ -101,11 +100,6 @@ def person(open_window: Callable[..., Person]) -> Person:
     return open_window()
 
 
-def waiting(person: Person) -> list[str]:
-    messages: Sequence[QueuedMessage] = person.composer.queue.messages
-    return [message.text for message in messages]
-
-
 def test_reply_grows_is_stopped_goes_on_and_is_asked_for_again(person: Person) -> None:
     person.set_number("max_tokens", "300")
     person.click(person.composer.text_edit)
@@ -183,14 +177,14 @@ def test_message_typed_meanwhile_waits_and_can_be_edited_and_dropped(person: Per
     person.send("one more thing")
     person.send("and another")
     queue = person.composer.queue
-    assert waiting(person) == ["one more thing", "and another"]
+    assert person.queued == ["one more thing", "and another"]
     person.click(queue.rows.buttons[3])
-    assert waiting(person) == ["one more thing"]
+    assert person.queued == ["one more thing"]
     person.click(queue.rows.buttons[0])
-    assert waiting(person) == []
+    assert person.queued == []
     person.replace("Say hello.")
     person.press(Key.Key_Return)
-    assert waiting(person) == ["Say hello."]
+    assert person.queued == ["Say hello."]
     person.set_number("max_tokens", "8")
     person.press(Key.Key_Escape)
     person.wait(lambda: own_texts(person) == [LONG, "Say hello."])

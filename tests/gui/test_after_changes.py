@@ -5,7 +5,7 @@ import itertools
 import pytest
 from PySide6.QtCore import Qt
 from PySide6.QtTest import QTest
-from PySide6.QtWidgets import QApplication, QLabel
+from PySide6.QtWidgets import QApplication, QLabel, QScrollArea
 
 from app.desktop.widgets.shortcuts import ShortcutList
 from tests.gui.scripted_engine import Desk
@@ -46,6 +46,18 @@ def test_each_key_of_the_list_stands_in_its_own_line(desk: Desk) -> None:
     assert len(caps) == 1
     names = [label for label in labels if label.wordWrap()]
     assert all(label.height() <= 2 * label.fontMetrics().lineSpacing() + 2 for label in names)
+    dialog.close()
+
+
+@pytest.mark.qt_log_ignore("propagateSizeHints")
+def test_list_of_keys_is_not_wider_than_a_narrow_window(desk: Desk) -> None:
+    desk.window.resize(420, 700)
+    dialog = ShortcutList(desk.parts.theme, desk.parts.actions.shortcuts, desk.window)
+    dialog.show()
+    desk.qtbot.waitExposed(dialog)
+    area = dialog.findChild(QScrollArea)
+    assert area is not None
+    assert area.horizontalScrollBar().maximum() == 0
     dialog.close()
 
 

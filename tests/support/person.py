@@ -54,6 +54,11 @@ class Person:
         assert isinstance(turn, ReplyTurn)
         return turn
 
+    @property
+    def queued(self) -> list[str]:
+        """The messages that wait for the end of the reply."""
+        return [message.text for message in self.composer.queue.messages]
+
     def row(self, number: int) -> MessageRow:
         """Return a row of the conversation, -1 for the last."""
         return self.view.rows[number]

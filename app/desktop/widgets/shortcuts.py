@@ -10,6 +10,7 @@ from PySide6.QtWidgets import QDialog, QFrame, QGridLayout, QHBoxLayout, QLabel,
 from app.desktop.theme.theme import Theme
 
 _LABEL_WIDTH = 200
+_MIN_LABEL_WIDTH = 90
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -53,6 +54,7 @@ class ShortcutList(QDialog):
     def __init__(self, theme: Theme, shortcuts: Sequence[Shortcut], parent: QWidget | None = None) -> None:
         super().__init__(parent)
         self._theme = theme
+        self._names: list[QLabel] = []
         self.setWindowTitle(self.tr("Keyboard shortcuts"))
         self.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
         px = theme.px
@@ -80,6 +82,8 @@ class ShortcutList(QDialog):
         for part in (self, *self.findChildren(QWidget)):
             part.ensurePolished()  # the caps have a padding that counts
         wanted = body.sizeHint() + QSize(px(48), 0)
+        for name in self._names:
+            name.setMinimumWidth(px(_MIN_LABEL_WIDTH))  # where there is less room than is wanted
         room = self.screen().availableSize() * 0.85
         if parent is not None:
             room = room.boundedTo(parent.window().size().expandedTo(parent.window().minimumSize()))
@@ -97,6 +101,7 @@ class ShortcutList(QDialog):
             label = _label(shortcut.label)
             label.setWordWrap(True)
             label.setMinimumWidth(min(label.fontMetrics().horizontalAdvance(shortcut.label) + 2, px(_LABEL_WIDTH)))
+            self._names.append(label)
             grid.addWidget(label, row, 0)
             keys = QHBoxLayout()
             keys.setSpacing(px(6))
