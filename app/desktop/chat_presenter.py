@@ -58,8 +58,9 @@ class ChatPresenter(QObject):
         view, composer = window.chat_view, window.composer
         view.action_requested.connect(self._on_action)
         view.edit_submitted.connect(self._on_edited)
+        view.typed.connect(self._on_typed)
         composer.submitted.connect(lambda text: self.conversation.submit(text))
-        composer.stop_requested.connect(lambda: self.conversation.stop())
+        composer.stop_requested.connect(self.stop)
         composer.edit_last_requested.connect(self.edit_last_message)
         composer.queued_edit_requested.connect(self._on_queued_edit)
         composer.queued_drop_requested.connect(lambda message_id: self.conversation.queue.take(message_id))
@@ -78,8 +79,11 @@ class ChatPresenter(QObject):
     # What a person does
 
     def stop(self) -> None:
-        """Stop the reply of the shown chat."""
+        """Stop the reply of the shown chat; what waits behind it comes back to be edited, and is not sent."""
+        waiting = [self.conversation.queue.take() for _ in range(len(self.conversation.queue))]
         self.conversation.stop()
+        if waiting:
+            self._window.composer.give_back("\n\n".join(waiting))
 
     def retry(self) -> None:
         """Ask for the last reply once more."""
@@ -140,6 +144,10 @@ class ChatPresenter(QObject):
                 self._window.chat_view.begin_edit(turn_id)
             case TurnAction.DETAILS:
                 self._show_details(turn_id)
+
+    def _on_typed(self, text: str) -> None:
+        self._window.composer.text_edit.setFocus()
+        self._window.composer.text_edit.insertPlainText(text)
 
     def _on_edited(self, turn_id: str, text: str) -> None:
         self._window.composer.text_edit.setFocus()  # the row that has the keys goes away

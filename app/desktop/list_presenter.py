@@ -44,10 +44,11 @@ class ListPresenter(QObject):
         self._background = background
         self._retention_days = retention_days
         self._show_notice = show_notice
+        self._titles: dict[str, str] = {}
         sidebar.chat_opened.connect(self._open)
         sidebar.renamed.connect(chats.rename)
         sidebar.pin_toggled.connect(lambda chat_id, is_pinned: chats.set_pinned(chat_id, is_pinned=is_pinned))
-        sidebar.delete_requested.connect(chats.delete)
+        sidebar.delete_requested.connect(lambda chat_id: chats.delete(chat_id, self._titles.get(chat_id, "")))
         sidebar.search_changed.connect(self._on_search_changed)
         sidebar.trash_requested.connect(self.show_trash)
         trash.restore_requested.connect(self._on_restore)
@@ -100,6 +101,7 @@ class ListPresenter(QObject):
             self._chats.search(text)
 
     def _on_rows_changed(self, rows: Sequence[ChatRow]) -> None:
+        self._titles = {row.id: row.title for row in rows}
         now = datetime.datetime.now().astimezone()
         self._background.run(lambda: chat_entries(rows, now), self._sidebar.show_entries, self._on_failed)
 

@@ -150,13 +150,6 @@ class Chats(QObject):
             number = self._open_number
             self._read_and_enter(chat_id, node_id, then, lambda: number == self._open_number)
 
-    def open_beside(self, step: int, rows: Sequence[ChatRow]) -> None:
-        """Show the chat so many places below the present one in a list."""
-        ids = [row.id for row in rows]
-        place = ids.index(self._current.chat.id) + step if self._current.chat.id in ids else 0
-        if 0 <= place < len(ids):
-            self.open(ids[place])
-
     # What happens to chats
 
     def rename(self, chat_id: str, title: str) -> None:
@@ -178,13 +171,13 @@ class Chats(QObject):
         """Pin a chat, or let it go."""
         self.recorder.write(lambda store: store.change_chat(chat_id, ChatChange(is_pinned=is_pinned)))
 
-    def delete(self, chat_id: str) -> None:
-        """Put a chat into the trash."""
+    def delete(self, chat_id: str, title: str = "") -> None:
+        """Put a chat into the trash; `title` is told with it where the chat is not open."""
         live = self._live.get(chat_id)
         if live is not None and not live.chat.is_begun:
             return
-        title = live.chat.title if live is not None else ""
         if live is not None:
+            title = live.chat.title
             live.let_go()
         self.recorder.write(lambda store: store.trash_chat(chat_id))
         self._trashed.add(chat_id)

@@ -41,6 +41,7 @@ class ChatView(ConversationScroll):
         load_requested: the model is to be loaded again.
         link_activated: a target of a reply, allowed but not yet agreed to.
         save_requested: code of a reply, a file name for it.
+        typed: a letter that means nothing here: somebody goes on writing.
     """
 
     action_requested = Signal(object, str)
@@ -48,6 +49,7 @@ class ChatView(ConversationScroll):
     load_requested = Signal()
     link_activated = Signal(str)
     save_requested = Signal(str, str)
+    typed = Signal(str)
 
     def __init__(
         self,
@@ -248,6 +250,8 @@ class ChatView(ConversationScroll):
             self._move_focus(step)
         elif not self._selection.take_key(event):
             super().keyPressEvent(event)
+            if not event.isAccepted() and is_plain and event.text().isprintable() and event.text().strip():
+                self.typed.emit(event.text())
 
     def resizeEvent(self, event: QResizeEvent) -> None:
         """See QWidget."""

@@ -307,10 +307,13 @@ class Readouts(QWidget):
 
     def _show_memory(self) -> None:
         now, peak = self._memory_bytes, self._peak_bytes
-        parts = [] if now is None else [bytes_text(now)]
-        if peak is not None and (now is None or bytes_text(peak) != bytes_text(now)):
-            parts.append(self.tr("peak {size}").format(size=bytes_text(max(peak, now or 0))))
-        self._set("worker", " · ".join(parts))
+        known = now if now is not None else peak
+        self._set("worker", NOTHING if known is None else bytes_text(known))
+        # In the tool tip: two numbers would not fit the line, and a line that breaks moves all below it.
+        tip = (
+            "" if peak is None else self.tr("At most {size} since the model was loaded.").format(size=bytes_text(peak))
+        )
+        self._values["worker"].setToolTip(tip)
 
     def _show_context(self) -> None:
         model = self._model

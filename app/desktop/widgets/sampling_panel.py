@@ -105,9 +105,8 @@ class SamplingPanel(QWidget):
     def show_used_seed(self, seed: int | None) -> None:
         """Offer the seed of the last reply; None where there is no reply."""
         self._used_seed = seed
-        self._seed_label.set_whole("" if seed is None else self.tr("Last reply: {seed}").format(seed=seed))
+        self._seed_label.set_whole(self.tr("Last reply: {seed}").format(seed="–" if seed is None else seed))
         self._seed_label.setToolTip(self.tr("The seed that the last reply was made with"))
-        self._seed_line.setVisible(seed is not None)
         self._show_pin()
 
     def pin_seed(self, seed: int) -> None:
@@ -202,7 +201,6 @@ class SamplingPanel(QWidget):
         line.setContentsMargins(0, 0, 0, 0)
         line.addWidget(self._seed_label, 1)
         line.addWidget(self.pin_button)
-        self._seed_line.hide()
         return self._seed_line
 
     def _set(self, name: str, value: Any) -> None:
