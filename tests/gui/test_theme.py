@@ -9,11 +9,23 @@ from PySide6.QtGui import QPalette
 from PySide6.QtWidgets import QApplication
 
 from app.desktop.theme.theme import Theme
-from app.desktop.theme.tokens import DARK, LIGHT, Colours, contrast
+from app.desktop.theme.tokens import DARK, LIGHT, Colours
 from app.settings import Theme as ThemeMode
 
 LOOKS = pytest.mark.parametrize("look", [LIGHT, DARK], ids=["light", "dark"])
 SURFACES = ("bg", "surface", "raised", "user_block", "code", "code_head")
+
+
+def contrast(first: str, second: str) -> float:
+    """Return the WCAG 2 contrast ratio of two colours, 1 to 21."""
+    lighter, darker = sorted((_luminance(first), _luminance(second)), reverse=True)
+    return (lighter + 0.05) / (darker + 0.05)
+
+
+def _luminance(colour: str) -> float:
+    channels = (int(colour[i : i + 2], 16) / 255 for i in (1, 3, 5))
+    red, green, blue = (c / 12.92 if c <= 0.04045 else ((c + 0.055) / 1.055) ** 2.4 for c in channels)
+    return 0.2126 * red + 0.7152 * green + 0.0722 * blue
 
 
 @LOOKS
@@ -37,7 +49,6 @@ def test_controls_can_be_seen(look: Colours) -> None:
     for surface in ("bg", "surface", "raised"):
         assert contrast(look.control_border, getattr(look, surface)) >= 3
         assert contrast(look.accent, getattr(look, surface)) >= 3
-        assert all(contrast(line, getattr(look, surface)) >= 4.5 for line in look.series)
 
 
 @LOOKS

@@ -135,7 +135,6 @@ def _frames(c: Colours, px: Px) -> str:
         border-top-right-radius:{px(8)}px;border-bottom-right-radius:{px(8)}px; }}
     #linkTarget {{ background:{c.raised};color:{c.muted};border:1px solid {c.border};font-size:{px(12)}px;
         padding:{px(3)}px {px(8)}px;border-radius:{px(4)}px; }}
-    #rule {{ background:{c.border};border:0; }}
     """
 
 
@@ -202,15 +201,8 @@ def _inspector(c: Colours, px: Px) -> str:
     #samplerOrder::item {{ height:{px(24)}px;border-radius:{px(4)}px; }}
     #samplerOrder::item:selected {{ background:{c.selection};color:{c.text}; }}
     #samplerOrder::item:hover:!selected {{ background:{c.hover}; }}
-    #inspector QComboBox {{ background:{c.raised};color:{c.text};border:1px solid {c.control_border};
-        border-radius:{px(6)}px;padding:{px(3)}px {px(7)}px;font-size:{px(13)}px; }}
-    #inspector QComboBox:focus {{ border:2px solid {c.accent};padding:{px(2)}px {px(6)}px; }}
-    #inspector QComboBox::drop-down {{ border:0;width:{px(20)}px; }}
-    #inspector QComboBox::down-arrow {{ image:none; }}
-    QComboBox QAbstractItemView {{ background:{c.raised};border:1px solid {c.border};
-        selection-background-color:{c.selection};selection-color:{c.text}; }}
-    QComboBox QAbstractItemView::item {{ color:{c.text};min-height:{px(24)}px;padding:0 {px(6)}px; }}
-    QComboBox QAbstractItemView::item:disabled {{ color:{c.control_border}; }}
+    #inspector QComboBox {{ padding:{px(3)}px {px(7)}px; }}
+    #inspector QComboBox:focus {{ padding:{px(2)}px {px(6)}px; }}
     #detailsCard, #detailsBody {{ background:{c.bg}; }}
     """
 
@@ -234,7 +226,8 @@ def _pages(c: Colours, px: Px) -> str:
     QComboBox {{ combobox-popup:0; }}
     QComboBox QAbstractItemView {{ background:{c.raised};color:{c.text};border:1px solid {c.border};outline:0;
         padding:0;selection-background-color:{c.selection};selection-color:{c.text}; }}
-    QComboBox QAbstractItemView::item {{ min-height:{px(26)}px;padding:0 {px(6)}px; }}
+    QComboBox QAbstractItemView::item {{ color:{c.text};min-height:{px(26)}px;padding:0 {px(6)}px; }}
+    QComboBox QAbstractItemView::item:disabled {{ color:{c.control_border}; }}
     QAbstractSpinBox QLineEdit, QAbstractSpinBox QLineEdit:focus {{ background:transparent;border:0;
         padding:0; }}
     QAbstractSpinBox::up-button {{ subcontrol-origin:border;subcontrol-position:top right;width:0;height:0; }}

@@ -12,7 +12,6 @@ class Colours:
         raised: composer, buttons, menus.
         border: decorative, never the only cue.
         control_border: outlines and handles that must be seen (3:1).
-        series: lines of charts.
     """
 
     is_dark: bool
@@ -35,7 +34,6 @@ class Colours:
     border: str
     control_border: str
     hover: str
-    series: tuple[str, ...]
     code_style: str
 
 
@@ -60,7 +58,6 @@ LIGHT = Colours(
     border="#DADDE5",
     control_border="#858C9A",
     hover="#ECEEF3",
-    series=("#2B59C3", "#B4460F", "#0F766E", "#7A3FB5"),
     code_style="xcode",
 )
 
@@ -85,18 +82,5 @@ DARK = Colours(
     border="#343A46",
     control_border="#6E7688",
     hover="#2A2F39",
-    series=("#8FB0FF", "#F2A272", "#5FD0C5", "#C9A2F5"),
     code_style="one-dark",
 )
-
-
-def contrast(first: str, second: str) -> float:
-    """Return the WCAG 2 contrast ratio of two colours, 1 to 21."""
-    lighter, darker = sorted((_luminance(first), _luminance(second)), reverse=True)
-    return (lighter + 0.05) / (darker + 0.05)
-
-
-def _luminance(colour: str) -> float:
-    channels = (int(colour[i : i + 2], 16) / 255 for i in (1, 3, 5))
-    red, green, blue = (c / 12.92 if c <= 0.04045 else ((c + 0.055) / 1.055) ** 2.4 for c in channels)
-    return 0.2126 * red + 0.7152 * green + 0.0722 * blue
