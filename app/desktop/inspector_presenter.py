@@ -18,8 +18,7 @@ from app.desktop.widgets.main_window import MainWindow
 from app.desktop.widgets.readouts import Readouts
 from app.desktop.widgets.sampling_panel import SamplingPanel
 from app.desktop.widgets.system_prompt import SystemPromptEdit
-from app.sampling_layers import resolve
-from engine import Finished, ModelDescription, ModelParams, SamplingParams
+from engine import Finished, ModelDescription, ModelParams
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -70,10 +69,6 @@ class InspectorPresenter(QObject):
         chats.current_changed.connect(self._show_current)
         window.state_changed.connect(self._measure_memory)
         self._show_current()
-
-    def sampling_of(self, chat: Mapping[str, Any], model: str) -> SamplingParams:
-        """Return the sampling settings in force for a chat with these values of its own."""
-        return resolve(self._settings.now.sampling, self._settings.model_sampling(model), chat).params
 
     @property
     def _model_key(self) -> str:

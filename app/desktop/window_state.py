@@ -40,7 +40,6 @@ class WindowState:
         geometry: outside of a full or maximised window; None takes the usual place.
         collapsed: names of the sections of the inspector that are folded.
         chat_id: the chat that was open; None for an empty one.
-        scroll: turn at the top of the conversation and how far its top is above the edge; None for the end.
     """
 
     geometry: QRect | None = None
@@ -49,7 +48,6 @@ class WindowState:
     inspector: SideState = SideState()
     collapsed: tuple[str, ...] = ()
     chat_id: str | None = None
-    scroll: tuple[str, int] | None = None
 
 
 def read_window_state(table: Mapping[str, Any]) -> WindowState:
@@ -63,7 +61,6 @@ def read_window_state(table: Mapping[str, Any]) -> WindowState:
         inspector=_side(table.get("inspector")),
         collapsed=tuple(name for name in names[:_MAX_SECTIONS] if _text(name)),
         chat_id=_text(table.get("chat_id")),
-        scroll=_scroll(table.get("scroll")),
     )
 
 
@@ -83,8 +80,6 @@ def window_table(state: WindowState) -> dict[str, Any]:
         table["collapsed"] = list(state.collapsed)
     if state.chat_id is not None:
         table["chat_id"] = state.chat_id
-    if state.scroll is not None:
-        table["scroll"] = {"turn_id": state.scroll[0], "offset": state.scroll[1]}
     return table
 
 
@@ -125,13 +120,6 @@ def _side(value: object) -> SideState:
         width=width if width is not None and width > 0 else None,
         is_wanted=is_wanted if isinstance(is_wanted, bool) else None,
     )
-
-
-def _scroll(value: object) -> tuple[str, int] | None:
-    if not isinstance(value, Mapping):
-        return None
-    turn_id, offset = _text(value.get("turn_id")), _number(value.get("offset"))
-    return None if turn_id is None or offset is None else (turn_id, offset)
 
 
 def _text(value: object) -> str | None:

@@ -28,7 +28,6 @@ WHOLE = WindowState(
     inspector=SideState(is_wanted=True),
     collapsed=("sampling", "memory"),
     chat_id="c-1",
-    scroll=("t-4", -120),
 )
 SCREENS = [QRect(0, 0, 1920, 1040), QRect(1920, 0, 1280, 1024)]
 
@@ -62,9 +61,6 @@ def test_nothing_is_written_for_what_is_usual() -> None:
         {"chat_id": 7},
         {"chat_id": ""},
         {"chat_id": "x" * 5000},
-        {"scroll": [1, 2]},
-        {"scroll": {"turn_id": "t"}},
-        {"scroll": {"turn_id": 1, "offset": "low"}},
     ],
 )
 def test_what_cannot_be_used_takes_its_default(table: dict[str, Any]) -> None:
@@ -76,9 +72,7 @@ JUNK = st.recursive(
     lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(max_size=8), inner, max_size=4),
     max_leaves=8,
 )
-NAMES = st.sampled_from(
-    ["x", "y", "width", "height", "is_maximized", "sidebar", "inspector", "collapsed", "chat_id", "scroll"]
-)
+NAMES = st.sampled_from(["x", "y", "width", "height", "is_maximized", "sidebar", "inspector", "collapsed", "chat_id"])
 
 
 @given(st.dictionaries(NAMES, JUNK))

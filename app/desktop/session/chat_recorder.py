@@ -71,11 +71,6 @@ class ChatRecorder(QObject):
         """Whether all that happened is in a store."""
         return self._store is not None and not self._is_closed and not self._kept_back and not self._open
 
-    @property
-    def num_failed(self) -> int:
-        """How many writes are kept back."""
-        return len(self._kept_back)
-
     def set_store(self, store: ChatStore, record: Callable[[], None] = lambda: None) -> None:
         """Write to a store from now on, beginning with what has been waiting for it.
 

@@ -207,7 +207,7 @@ class Chats(QObject):
         """Read what is in the trash, with all that was put there or taken out before."""
 
         def read(store: ChatStore) -> list[ChatRow]:
-            store.flush(_FLUSH_S)
+            _flush(store)
             return store.list_chats(trashed=True)
 
         self._read(read, self.trash_read.emit)
