@@ -205,7 +205,7 @@ def test_queued_text_is_shown_literally_in_one_line(composer: Composer) -> None:
 
 
 def test_queued_message_comes_back_in_its_parts(composer: Composer) -> None:
-    composer._set_pasted(["a long text " * 5000])
+    composer.set_text("", ["a long text " * 5000])
     QTest.keyClicks(composer.text_edit, "Summarise this")
     text = composer.text
     composer.submit()

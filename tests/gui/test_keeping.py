@@ -71,7 +71,7 @@ def test_earlier_reply_stays_when_asking_again_no_longer_fits(desk: Desk) -> Non
 
 
 def test_refused_message_comes_back_in_its_parts(desk: Desk) -> None:
-    desk.composer._set_pasted(["a long text " * 5000])
+    desk.composer.set_text("", ["a long text " * 5000])
     request_id = desk.say("Summarise this")
     desk.composer.text_edit.setPlainText("and later")
     desk.fail(request_id, TOO_LONG)

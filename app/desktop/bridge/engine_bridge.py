@@ -56,7 +56,6 @@ class EngineBridge(QObject):
     when updates are expensive, so that a slow machine shows text in larger pieces instead of freezing.
 
     Signals:
-        engine_started: process id of the worker, each time one has come up.
         load_progressed: request id, share 0 to 1.
         model_loaded: request id, ModelDescription.
         load_cancelled: request id.
@@ -70,11 +69,9 @@ class EngineBridge(QObject):
         counted: request id, number of prompt tokens.
         count_failed: request id, ErrorInfo.
         engine_described: EngineDescription.
-        description_failed: ErrorInfo.
         engine_died: EngineDied; every open request has failed before.
     """
 
-    engine_started = Signal(int)
     load_progressed = Signal(str, float)
     model_loaded = Signal(str, object)
     load_cancelled = Signal(str)
@@ -88,7 +85,6 @@ class EngineBridge(QObject):
     counted = Signal(str, int)
     count_failed = Signal(str, object)
     engine_described = Signal(object)
-    description_failed = Signal(object)
     engine_died = Signal(object)
 
     _woken = Signal()
@@ -253,7 +249,6 @@ class EngineBridge(QObject):
         match event:
             case Hello():
                 self._worker_pid = event.pid
-                self.engine_started.emit(event.pid)
             case LoadProgress():
                 self.load_progressed.emit(event.request_id, event.progress)
             case ModelLoaded():
@@ -282,9 +277,8 @@ class EngineBridge(QObject):
         elif event.request_id in self._counts:
             self._counts.discard(event.request_id)
             self.count_failed.emit(event.request_id, event.error)
-        elif event.request_id in self._descriptions:
+        else:
             self._descriptions.discard(event.request_id)
-            self.description_failed.emit(event.error)
 
 
 def _joined(deltas: Sequence[Delta]) -> Delta:

@@ -25,7 +25,6 @@ OBJECT = "\ufffc"  # what a document holds in the place of a picture
 
 _X_HEIGHT = 0.475  # of the formula font, in ems
 _MIN_SHRINK = 0.6  # a formula that would be smaller than this in its line is shown as source
-_DISPLAY_GAP = 4
 
 
 @dataclasses.dataclass(frozen=True)

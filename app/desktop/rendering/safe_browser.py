@@ -27,8 +27,6 @@ from app.desktop.theme.theme import Theme
 _QUOTE_INDENT = 16
 _MAX_QUOTE_LEVELS = 8
 _COPIED_MS = 1500
-# QTextDocument's own marks for paragraphs, lines and frame borders.
-_SELECTION_MARKS = {0x2029: "\n", 0x2028: "\n", 0xFDD0: "", 0xFDD1: ""}
 
 
 class SafeBrowser(QTextBrowser):

@@ -192,13 +192,6 @@ class ChatView(ConversationScroll):
         if isinstance(turn, ReplyTurn) and self.follow_mode is FollowMode.START and self._is_following:
             self._start = shown
 
-    def remove_turn(self, turn_id: str) -> None:
-        """Remove a turn."""
-        anchor = self._anchor()
-        self._column.remove(turn_id)
-        self._after_turns()
-        self._sync(anchor if anchor is not None and anchor.shown.turn.turn_id != turn_id else None)
-
     def set_can_load(self, can_load: bool) -> None:
         """Tell failed replies whether a model has to be loaded before they can be asked for again."""
         self._can_load = can_load

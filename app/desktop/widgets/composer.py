@@ -302,9 +302,6 @@ class Composer(QWidget):
         document.setModified(False)  # typing after this is an edit of its own
         self._pasted.put(texts, num_edits=document.availableUndoSteps())
 
-    def _set_pasted(self, texts: Sequence[str]) -> None:
-        self._pasted.reset(texts)
-
     def _show_parts(self, parts: Draft) -> None:
         """Show a message as a change that can be undone."""
         if parts.typed != self.text_edit.text:

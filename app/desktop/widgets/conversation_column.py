@@ -58,7 +58,6 @@ class ConversationColumn(QWidget):
         self._make_row = make_row
         self._by_id: dict[str, ShownTurn] = {}
         self._rows: dict[ShownTurn, MessageRow] = {}
-        self._ends: list[int] = []
         self._text_width = 0
         self._left = 0
         self.turns: list[ShownTurn] = []
@@ -118,16 +117,6 @@ class ConversationColumn(QWidget):
         self._mark_last()
         self.restack(shown.index)
         return shown
-
-    def remove(self, turn_id: str) -> None:
-        """Remove a turn."""
-        shown = self._by_id.pop(turn_id, None)
-        if shown is not None:
-            self._drop(shown)
-            self.turns.remove(shown)
-            self._number(shown.index)
-            self._mark_last()
-            self.restack()
 
     def fit(self, left: int, text_width: int) -> None:
         """Take another width; what is not in view keeps its height until it is."""

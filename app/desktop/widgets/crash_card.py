@@ -50,11 +50,9 @@ class CrashCard(QFrame):
 
     Signals:
         load_requested: load the model again; whether with safer settings.
-        dismissed: the user does not want to see it any more; it has hidden itself.
     """
 
     load_requested = Signal(bool)
-    dismissed = Signal()
 
     def __init__(self, theme: Theme, parent: QWidget | None = None) -> None:
         super().__init__(parent)
@@ -83,7 +81,7 @@ class CrashCard(QFrame):
         self.load_button.clicked.connect(lambda: self.load_requested.emit(False))
         self.safer_button.clicked.connect(lambda: self.load_requested.emit(True))
         self.copy_button.clicked.connect(self._copy)
-        self.close_button.clicked.connect(self._dismiss)
+        self.close_button.clicked.connect(self.hide)
         self.log_button.toggled.connect(self._log.setVisible)
         theme.changed.connect(self._on_theme_changed)
         self._on_theme_changed()
@@ -167,10 +165,6 @@ class CrashCard(QFrame):
     def _copy(self) -> None:
         QGuiApplication.clipboard().setText(self._details)
         self.copy_button.setText(self.tr("Copied"))
-
-    def _dismiss(self) -> None:
-        self.hide()
-        self.dismissed.emit()
 
     def _on_theme_changed(self) -> None:
         px = self._theme.px

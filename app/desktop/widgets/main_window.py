@@ -69,14 +69,12 @@ class MainWindow(QMainWindow):
         closed: the user closed it.
         model_dropped: path of a model file that was dropped on it.
         state_changed: place, size or sides changed.
-        page_changed: a page came or went.
     """
 
     first_painted = Signal()
     closed = Signal()
     model_dropped = Signal(str)
     state_changed = Signal()
-    page_changed = Signal()
 
     def __init__(
         self,
@@ -197,7 +195,6 @@ class MainWindow(QMainWindow):
             page.setFocus(Qt.FocusReason.OtherFocusReason)
         else:
             self._focus_centre()
-        self.page_changed.emit()
 
     def close_overlay(self) -> bool:
         """Hide the side that lies over the conversation, and tell whether there was one."""

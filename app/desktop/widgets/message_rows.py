@@ -294,11 +294,6 @@ class UserRow(MessageRow):
         """The widget that holds the text."""
         return self._text
 
-    @property
-    def unfold_button(self) -> QPushButton:
-        """Shows all of a long message."""
-        return self._unfold
-
     def texts(self) -> Iterator[tuple[Part | None, TextWidget]]:
         """See MessageRow."""
         yield None, self._text

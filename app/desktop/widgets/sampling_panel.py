@@ -87,11 +87,6 @@ class SamplingPanel(QWidget):
         return self._stop
 
     @property
-    def stop_tag(self) -> OriginTag:
-        """Where the stop strings come from."""
-        return self._stop_tag
-
-    @property
     def order(self) -> SamplerOrder:
         """The steps and their order."""
         return self._build_more()
