@@ -3,13 +3,12 @@
 import signal
 from collections.abc import Sequence
 
-from PySide6.QtCore import QRectF, Qt, Signal
-from PySide6.QtGui import QGuiApplication, QPainter, QPaintEvent
+from PySide6.QtCore import Qt, Signal
+from PySide6.QtGui import QGuiApplication
 from PySide6.QtWidgets import (
     QBoxLayout,
     QFrame,
     QHBoxLayout,
-    QLabel,
     QPlainTextEdit,
     QPushButton,
     QVBoxLayout,
@@ -17,32 +16,16 @@ from PySide6.QtWidgets import (
 )
 
 from app.desktop.rendering.plain import shortened
-from app.desktop.theme.glyphs import GlyphButton, paint_glyph
+from app.desktop.theme.glyphs import GlyphButton
 from app.desktop.theme.theme import Theme
+from app.desktop.widgets.fold_head import FoldHead
+from app.desktop.widgets.plain_label import plain_label
 from engine import ErrorInfo
 
 _MAX_CHARS = 600
 _MAX_LOG_LINES = 200
 _MAX_LINE_CHARS = 2000
 _LOG_HEIGHT = 140
-
-
-class _LogHead(QPushButton):
-    """The line that opens and closes the log."""
-
-    def __init__(self, theme: Theme) -> None:
-        super().__init__()
-        self._theme = theme
-        self.setCheckable(True)
-        self.setProperty("kind", "fold")
-
-    def paintEvent(self, event: QPaintEvent) -> None:
-        super().paintEvent(event)
-        side = self._theme.px(14)
-        box = QRectF(self._theme.px(3), (self.height() - side) / 2, side, side)
-        painter = QPainter(self)
-        paint_glyph(painter, "chevron_down" if self.isChecked() else "chevron_right", box, self._theme.colour("muted"))
-        painter.end()
 
 
 class CrashCard(QFrame):
@@ -60,15 +43,15 @@ class CrashCard(QFrame):
         self._details = ""
         self.setObjectName("crashCard")
         self.setAccessibleName(self.tr("The engine ended"))
-        self._message = _label("error")
-        self._hint = _label("muted")
-        self._end = _label("meta")
+        self._message = plain_label(role="error", is_selectable=True)
+        self._hint = plain_label(role="muted", is_selectable=True)
+        self._end = plain_label(role="meta", is_selectable=True)
         self.load_button = QPushButton(self.tr("Load again"))
         self.load_button.setProperty("kind", "primary")
         self.safer_button = QPushButton(self.tr("Load with safer settings"))
         self.safer_button.setToolTip(self.tr("A smaller context, and the processor alone: slower, but safer"))
         self.copy_button = QPushButton(self.tr("Copy details"))
-        self.log_button = _LogHead(theme)
+        self.log_button = FoldHead(theme)
         self.log_button.setText(self.tr("Last log lines"))
         self._log = QPlainTextEdit()
         self._log.setObjectName("crashLog")
@@ -182,12 +165,3 @@ def _in_two_lines(text: str) -> str:
         (at for at, letter in enumerate(text) if letter == " "), key=lambda at: abs(at - len(text) // 2), default=0
     )
     return f"{text[:middle]}\n{text[middle + 1 :]}" if middle else text
-
-
-def _label(role: str) -> QLabel:
-    label = QLabel()
-    label.setTextFormat(Qt.TextFormat.PlainText)
-    label.setWordWrap(True)
-    label.setProperty("role", role)
-    label.setTextInteractionFlags(Qt.TextInteractionFlag.TextSelectableByMouse)
-    return label

@@ -7,6 +7,7 @@ from PySide6.QtWidgets import QHBoxLayout, QLabel, QPushButton, QVBoxLayout, QWi
 from app.desktop.rendering.plain import isolated, shortened
 from app.desktop.session.model_session import ModelSession, ModelState
 from app.desktop.theme.theme import Theme
+from app.desktop.widgets.plain_label import plain_label
 
 _MAX_LINE = 600
 
@@ -25,10 +26,10 @@ class EmptyState(QWidget):
     def __init__(self, theme: Theme, parent: QWidget | None = None) -> None:
         super().__init__(parent)
         self._theme = theme
-        self._headline = _label("headline")
-        self._lead = _label("lead")
-        self._hint = _label("muted")
-        self._welcome = _label("muted")
+        self._headline = _centred("headline")
+        self._lead = _centred("lead")
+        self._hint = _centred("muted")
+        self._welcome = _centred("muted")
         self._welcome.hide()
         self._is_first_run: bool | None = None
         self._starter = QPushButton(self.tr("Use the starter model"))
@@ -131,10 +132,7 @@ class EmptyState(QWidget):
         self._fit()
 
 
-def _label(role: str) -> QLabel:
-    label = QLabel()
-    label.setTextFormat(Qt.TextFormat.PlainText)
+def _centred(role: str) -> QLabel:
+    label = plain_label(role=role)
     label.setAlignment(Qt.AlignmentFlag.AlignCenter)
-    label.setWordWrap(True)
-    label.setProperty("role", role)
     return label

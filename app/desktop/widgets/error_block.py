@@ -1,11 +1,12 @@
 """ErrorBlock: an error where it happened, with what to do about it; never a dialog."""
 
-from PySide6.QtCore import Qt, Signal
+from PySide6.QtCore import Signal
 from PySide6.QtGui import QGuiApplication
-from PySide6.QtWidgets import QFrame, QLabel, QPushButton, QWidget
+from PySide6.QtWidgets import QFrame, QPushButton, QWidget
 
 from app.desktop.rendering.plain import shortened
 from app.desktop.theme.theme import Theme
+from app.desktop.widgets.plain_label import plain_label
 from engine import ErrorInfo
 
 _MAX_CHARS = 600
@@ -26,8 +27,8 @@ class ErrorBlock(QFrame):
         super().__init__(parent)
         self._theme = theme
         self.setObjectName("errorBlock")
-        self._message = _label(self, "error")
-        self._hint = _label(self, "muted")
+        self._message = plain_label(role="error", parent=self, is_selectable=True)
+        self._hint = plain_label(role="muted", parent=self, is_selectable=True)
         self._retry = QPushButton(self.tr("Retry"), self)
         self._load = QPushButton(self.tr("Load the model again"), self)
         self._details = ""
@@ -90,12 +91,3 @@ class ErrorBlock(QFrame):
         if row_height:
             y += row_height + px(8)
         return y + px(8)
-
-
-def _label(parent: QWidget, role: str) -> QLabel:
-    label = QLabel(parent)
-    label.setTextFormat(Qt.TextFormat.PlainText)
-    label.setWordWrap(True)
-    label.setProperty("role", role)
-    label.setTextInteractionFlags(Qt.TextInteractionFlag.TextSelectableByMouse)
-    return label

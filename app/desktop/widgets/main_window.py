@@ -20,6 +20,7 @@ from PySide6.QtWidgets import QMainWindow, QWidget
 from app.desktop.theme.theme import Theme
 from app.desktop.widgets.chat_view import MAX_COLUMN, ChatView
 from app.desktop.widgets.composer import Composer
+from app.desktop.widgets.escape_key import is_escape_offered
 from app.desktop.widgets.inspector import Inspector
 from app.desktop.widgets.notices import NoticeArea
 from app.desktop.widgets.side_panels import SidePanels
@@ -224,8 +225,7 @@ class MainWindow(QMainWindow):
 
     def event(self, event: QEvent) -> bool:
         """Take the Escape key before the shortcuts of the window do while a side lies over the conversation."""
-        is_asked = event.type() == QEvent.Type.ShortcutOverride and isinstance(event, QKeyEvent)
-        if is_asked and event.key() == Qt.Key.Key_Escape and self._panels.overlay is not None:  # type: ignore[attr-defined]
+        if is_escape_offered(event) and self._panels.overlay is not None:
             event.accept()
             return True
         return super().event(event)

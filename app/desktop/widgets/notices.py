@@ -4,12 +4,13 @@ import dataclasses
 from collections.abc import Callable, Sequence
 
 from PySide6.QtCore import QEvent, QObject, Qt, Signal
-from PySide6.QtWidgets import QBoxLayout, QFrame, QHBoxLayout, QLabel, QPushButton, QScrollArea, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QBoxLayout, QFrame, QHBoxLayout, QPushButton, QScrollArea, QVBoxLayout, QWidget
 
 from app.desktop.rendering.plain import shortened
 from app.desktop.theme.glyphs import GlyphButton
 from app.desktop.theme.theme import Theme
 from app.desktop.widgets.crash_card import CrashCard
+from app.desktop.widgets.plain_label import plain_label
 
 _MAX_CHARS = 500
 # Buttons stand below the text where they would leave it less room than this.
@@ -48,9 +49,9 @@ class _NoticeFrame(QFrame):
         self._theme = theme
         self.setObjectName("errorBlock" if notice.is_error else "notice")
         self._texts = QVBoxLayout()
-        self._texts.addWidget(_label(notice.text, "error" if notice.is_error else ""))
+        self._texts.addWidget(plain_label(shortened(notice.text, _MAX_CHARS), role="error" if notice.is_error else ""))
         if notice.hint:
-            self._texts.addWidget(_label(notice.hint, "muted"))
+            self._texts.addWidget(plain_label(shortened(notice.hint, _MAX_CHARS), role="muted"))
         self._buttons = QHBoxLayout()
         for label, call in notice.actions:
             button = QPushButton(label)
@@ -180,11 +181,3 @@ class NoticeArea(QWidget):
 
     def _on_theme_changed(self) -> None:
         self._box.setSpacing(self._theme.px(6))
-
-
-def _label(text: str, role: str) -> QLabel:
-    label = QLabel(shortened(text, _MAX_CHARS))
-    label.setTextFormat(Qt.TextFormat.PlainText)
-    label.setWordWrap(True)
-    label.setProperty("role", role)
-    return label

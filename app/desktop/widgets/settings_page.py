@@ -17,6 +17,8 @@ from PySide6.QtWidgets import (
 
 from app.desktop.theme.glyphs import GlyphButton
 from app.desktop.theme.theme import Theme
+from app.desktop.widgets.escape_key import is_escape_offered
+from app.desktop.widgets.plain_label import plain_label
 from app.desktop.widgets.setting_controls import SettingControl, build_control, fit_control, translated
 from app.settings import SettingInfo, Settings, setting_infos
 
@@ -38,13 +40,12 @@ class SettingRow(QWidget):
         self._theme = theme
         self._default = info.default
         self.control = control
-        label = _label(translated(info.label))
+        label = plain_label(translated(info.label))
         label.setObjectName("settingLabel")
         label.setBuddy(control)
         control.setAccessibleName(label.text())
         control.setAccessibleDescription(translated(info.help))
-        hint = _label(translated(info.help))
-        hint.setProperty("role", "meta")
+        hint = plain_label(translated(info.help), role="meta")
         text = self.tr("Back to the default: {value}").format(value=control.text_of(info.default))
         self.reset_button = GlyphButton(theme, "retry", text, size=28)
         policy = self.reset_button.sizePolicy()
@@ -119,8 +120,7 @@ class SettingsPage(QWidget):
         self.setFocusProxy(self.back_button)
         head = QFrame()
         head.setObjectName("pageHead")
-        title = _label(self.tr("Settings"))
-        title.setProperty("role", "title")
+        title = plain_label(self.tr("Settings"), role="title")
         self._head_row = QHBoxLayout(head)
         self._head_row.addWidget(self.back_button)
         self._head_row.addWidget(title, 1)
@@ -135,8 +135,7 @@ class SettingsPage(QWidget):
         self._file.setReadOnly(True)
         self._file.setProperty("quiet", True)
         self._file.setAccessibleName(self.tr("The settings file"))
-        self._file_label = _label(self.tr("The settings are kept in this file:"))
-        self._file_label.setProperty("role", "meta")
+        self._file_label = plain_label(self.tr("The settings are kept in this file:"), role="meta")
         self._box.addWidget(self._file_label)
         self._box.addWidget(self._file)
         self._box.addStretch()
@@ -177,8 +176,7 @@ class SettingsPage(QWidget):
 
     def event(self, event: QEvent) -> bool:
         """Take the Escape key before the shortcuts of the window do."""
-        is_asked = event.type() == QEvent.Type.ShortcutOverride and isinstance(event, QKeyEvent)
-        if is_asked and event.key() == Qt.Key.Key_Escape:  # type: ignore[attr-defined]
+        if is_escape_offered(event):
             event.accept()
             return True
         return super().event(event)
@@ -211,8 +209,7 @@ class SettingsPage(QWidget):
             self._box.addWidget(row)
 
     def _add_heading(self, section: str) -> None:
-        heading = _label(translated(section).upper())
-        heading.setProperty("role", "section")
+        heading = plain_label(translated(section).upper(), role="section")
         self._headings.append(heading)
         self._box.addWidget(heading)
 
@@ -236,10 +233,3 @@ class SettingsPage(QWidget):
         self._column.setFixedWidth(max(column, 1))
         for row in self._rows.values():
             row.fit(column)
-
-
-def _label(text: str) -> QLabel:
-    label = QLabel(text)
-    label.setTextFormat(Qt.TextFormat.PlainText)
-    label.setWordWrap(True)
-    return label

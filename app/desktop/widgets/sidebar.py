@@ -4,12 +4,13 @@ from collections.abc import Sequence
 
 from PySide6.QtCore import QPoint, QRectF, QSize, Qt, Signal
 from PySide6.QtGui import QAccessible, QAccessibleAnnouncementEvent, QKeySequence, QPainter, QPaintEvent
-from PySide6.QtWidgets import QFrame, QHBoxLayout, QLabel, QMenu, QPushButton, QStackedWidget, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QFrame, QHBoxLayout, QMenu, QPushButton, QStackedWidget, QVBoxLayout, QWidget
 
 from app.desktop.itemmodels.chat_list import Entry
 from app.desktop.rendering.plain import shortened
 from app.desktop.theme.glyphs import paint_glyph
 from app.desktop.theme.theme import Theme
+from app.desktop.widgets.plain_label import plain_label
 from app.desktop.widgets.sidebar_chats import ChatList
 from app.desktop.widgets.sidebar_hits import HitList
 from app.desktop.widgets.sidebar_search import SearchField
@@ -79,12 +80,12 @@ class Sidebar(QFrame):
         self.hits = HitList(theme)
         self.trash = _SideButton(theme, "trash", self.tr("Trash"), "side")
         self.settings = _SideButton(theme, "gear", self.tr("Settings"), "side")
-        self._count = _line("meta")
-        self._empty = _line("muted")
+        self._count = plain_label(role="meta")
+        self._empty = plain_label(role="muted")
         self._empty.setText(self.tr("Your chats will be listed here."))
-        self._hint = _line("meta")
+        self._hint = plain_label(role="meta")
         self._hint.setText(self.tr("A search looks for exactly this text, in titles and in all messages."))
-        self._problem = _line("problem")
+        self._problem = plain_label(role="problem")
         self._problem.setObjectName("sidebarProblem")
         self._problem.hide()
         self._stack = QStackedWidget()
@@ -288,14 +289,6 @@ class Sidebar(QFrame):
             label.setContentsMargins(px(10), px(2), px(10), 0)
         self.new_chat.setFixedHeight(px(34))
         self.updateGeometry()
-
-
-def _line(role: str) -> QLabel:
-    label = QLabel()
-    label.setTextFormat(Qt.TextFormat.PlainText)
-    label.setWordWrap(True)
-    label.setProperty("role", role)
-    return label
 
 
 def _with_keys(text: str, keys: str) -> str:

@@ -6,6 +6,7 @@ from PySide6.QtWidgets import QLineEdit, QWidget
 
 from app.desktop.theme.glyphs import GlyphButton, paint_glyph
 from app.desktop.theme.theme import Theme
+from app.desktop.widgets.escape_key import is_escape_offered
 
 _QUIET_MS = 120
 
@@ -55,11 +56,7 @@ class SearchField(QLineEdit):
 
     def event(self, event: QEvent) -> bool:
         """Keep Esc, which means something else to the window."""
-        if (
-            event.type() == QEvent.Type.ShortcutOverride
-            and isinstance(event, QKeyEvent)
-            and event.key() == Qt.Key.Key_Escape
-        ):
+        if is_escape_offered(event):
             event.accept()
             return True
         return super().event(event)

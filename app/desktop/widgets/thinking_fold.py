@@ -7,15 +7,15 @@ only its end is touched.
 import time
 from collections.abc import Sequence
 
-from PySide6.QtCore import QCoreApplication, QRectF, QSize, Signal
+from PySide6.QtCore import QCoreApplication, Signal
 from PySide6.QtGui import QPainter, QPaintEvent
-from PySide6.QtWidgets import QPushButton, QWidget
+from PySide6.QtWidgets import QWidget
 
 from app.desktop.rendering.plain_text import DimText
 from app.desktop.session.turns import ReplyTurn
-from app.desktop.theme.glyphs import paint_glyph
 from app.desktop.theme.theme import Theme
 from app.desktop.widgets.figures import duration_text, elapsed_text
+from app.desktop.widgets.fold_head import FoldHead
 from app.desktop.widgets.height_estimates import TextMeasures
 from app.desktop.widgets.reply_contents import Part
 
@@ -50,32 +50,6 @@ def thinking_text(turn: ReplyTurn) -> str:
     return QCoreApplication.translate("ThinkingFold", "Thought for {time}").format(time=duration_text(turn.thinking_s))
 
 
-class FoldHead(QPushButton):
-    """The line that opens and closes the fold."""
-
-    def __init__(self, theme: Theme, parent: QWidget | None = None) -> None:
-        super().__init__(parent)
-        self._theme = theme
-        self.setCheckable(True)
-        self.setProperty("kind", "fold")
-        self.setToolTip(self.tr("Show or hide what the model thought"))
-        self.setAccessibleDescription(self.tr("Shows or hides what the model thought"))
-
-    def sizeHint(self) -> QSize:
-        """See QWidget."""
-        return QSize(super().sizeHint().width(), self._theme.px(26))
-
-    def paintEvent(self, event: QPaintEvent) -> None:
-        """See QWidget; adds the glyph."""
-        super().paintEvent(event)
-        side = self._theme.px(14)
-        box = QRectF(self._theme.px(3), (self.height() - side) / 2, side, side)
-        painter = QPainter(self)
-        glyph = "chevron_down" if self.isChecked() else "chevron_right"
-        paint_glyph(painter, glyph, box, self._theme.colour("text" if self.underMouse() else "muted"))
-        painter.end()
-
-
 class ThinkingFold(QWidget):
     """Shows the thinking of one reply.
 
@@ -96,6 +70,8 @@ class ThinkingFold(QWidget):
         self._width = 0
         self.parts: list[Part] = []
         self.head = FoldHead(theme, self)
+        self.head.setToolTip(self.tr("Show or hide what the model thought"))
+        self.head.setAccessibleDescription(self.tr("Shows or hides what the model thought"))
         self.head.toggled.connect(self._on_toggled)
         self.refresh()
 

@@ -18,7 +18,6 @@ from PySide6.QtGui import QFocusEvent, QKeyEvent, QPainter
 from PySide6.QtWidgets import (
     QFrame,
     QHBoxLayout,
-    QLabel,
     QPushButton,
     QStyledItemDelegate,
     QStyleOptionViewItem,
@@ -29,6 +28,8 @@ from PySide6.QtWidgets import (
 from app.desktop.itemmodels.chat_list import shown_title
 from app.desktop.theme.glyphs import GlyphButton
 from app.desktop.theme.theme import Theme
+from app.desktop.widgets.escape_key import is_escape_offered
+from app.desktop.widgets.plain_label import plain_label
 from app.desktop.widgets.sidebar_rows import Index, RowList, mirrored, paint_line, paint_row
 from app.store import ChatRow
 
@@ -178,9 +179,9 @@ class TrashPage(QFrame):
         self._theme = theme
         self.setObjectName("trashPage")
         self.setAccessibleName(self.tr("Trash"))
-        self._head = _line(self.tr("Trash"), "headline")
-        self._note = _line("", "muted")
-        self._empty = _line(self.tr("The trash is empty."), "muted")
+        self._head = plain_label(self.tr("Trash"), role="headline")
+        self._note = plain_label(role="muted")
+        self._empty = plain_label(self.tr("The trash is empty."), role="muted")
         self.close_button = GlyphButton(theme, "close", self.tr("Close (Esc)"), size=32)
         self.list = RowList(theme, self.tr("Deleted chats"))
         self.list.setObjectName("trashList")
@@ -239,11 +240,7 @@ class TrashPage(QFrame):
 
     def event(self, event: QEvent) -> bool:
         """Keep Esc, which means something else to the window."""
-        if (
-            event.type() == QEvent.Type.ShortcutOverride
-            and isinstance(event, QKeyEvent)
-            and event.key() == Qt.Key.Key_Escape
-        ):
+        if is_escape_offered(event):
             event.accept()
             return True
         return super().event(event)
@@ -305,11 +302,3 @@ class TrashPage(QFrame):
         self._box.setSpacing(px(12))
         self._foot.setSpacing(px(8))
         self._column.setMaximumWidth(px(_COLUMN))
-
-
-def _line(text: str, role: str) -> QLabel:
-    label = QLabel(text)
-    label.setTextFormat(Qt.TextFormat.PlainText)
-    label.setWordWrap(True)
-    label.setProperty("role", role)
-    return label
