@@ -16,7 +16,6 @@ from app.desktop.theme.theme import Theme
 from app.desktop.widgets.composer_draft import Draft, read_draft
 from app.desktop.widgets.details_card import DetailsCard
 from app.desktop.widgets.main_window import MainWindow
-from app.desktop.widgets.message_queue import QueuedMessage
 from app.desktop.widgets.notices import Notice
 from app.desktop.widgets.readouts import Readouts
 from app.desktop.widgets.reply_outcome import dropped_text
@@ -210,8 +209,7 @@ class ChatPresenter(QObject):
             self._window.composer.give_back(text)
 
     def _show_queue(self) -> None:
-        waiting = [QueuedMessage(message.id, message.text) for message in self.conversation.queue]
-        self._window.composer.set_queue(waiting)
+        self._window.composer.set_queue(tuple(self.conversation.queue))
 
     def _show_history(self) -> None:
         texts = [turn.text for turn in self.conversation.turns if isinstance(turn, UserTurn)]

@@ -8,10 +8,10 @@ from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QApplication, QPushButton, QWidget
 from pytestqt.qtbot import QtBot
 
+from app.desktop.session.message_queue import QueuedMessage
 from app.desktop.theme.theme import Theme
 from app.desktop.widgets.composer import Composer
 from app.desktop.widgets.elided_label import ElidedLabel
-from app.desktop.widgets.message_queue import QueuedMessage
 from tests.gui.staged_composer import compose, stage
 
 _THREE = [QueuedMessage("a", "first"), QueuedMessage("b", "second"), QueuedMessage("c", "third")]

@@ -7,11 +7,12 @@ from PySide6.QtCore import QRect, QTimer, Signal
 from PySide6.QtGui import QResizeEvent
 from PySide6.QtWidgets import QFrame, QHBoxLayout, QPushButton, QVBoxLayout, QWidget
 
+from app.desktop.session.message_queue import QueuedMessage
 from app.desktop.theme.theme import Theme
 from app.desktop.widgets.composer_draft import Draft, can_be_edited, read_draft
 from app.desktop.widgets.composer_text import ComposerText
-from app.desktop.widgets.message_queue import MessageQueue, QueuedMessage
 from app.desktop.widgets.pasted_texts import PastedTexts
+from app.desktop.widgets.queue_list import QueueList
 from app.desktop.widgets.send_buttons import SendButtons
 from app.desktop.widgets.sent_history import SentHistory
 from app.desktop.widgets.token_count import TokenCount
@@ -66,7 +67,7 @@ class Composer(QWidget):
         self._draft_timer = self._timer(DRAFT_DELAY_MS, self._emit_draft)
         self._frame = QFrame(self)
         self._frame.setObjectName("composerFrame")
-        self._queue = MessageQueue(theme, self._frame)
+        self._queue = QueueList(theme, self._frame)
         self._pasted = PastedTexts(theme, self._frame)
         self.text_edit = ComposerText(self._frame)
         self._count = TokenCount(self._frame)
@@ -118,7 +119,7 @@ class Composer(QWidget):
         return self._buttons.stop
 
     @property
-    def queue(self) -> MessageQueue:
+    def queue(self) -> QueueList:
         """The list of what waits."""
         return self._queue
 

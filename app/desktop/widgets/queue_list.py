@@ -1,12 +1,12 @@
-"""MessageQueue: the messages that wait for the end of the reply, above the text that is being written."""
+"""QueueList: the messages that wait for the end of the reply, above the text that is being written."""
 
 from collections.abc import Sequence
-from typing import NamedTuple
 
 from PySide6.QtCore import Signal
 from PySide6.QtWidgets import QFrame, QHBoxLayout, QLabel, QPushButton, QVBoxLayout, QWidget
 
 from app.desktop.rendering.plain import isolated, shortened, tool_tip_text
+from app.desktop.session.message_queue import QueuedMessage
 from app.desktop.theme.theme import Theme
 from app.desktop.widgets.elided_label import ElidedLabel
 from app.desktop.widgets.figures import count_text
@@ -17,18 +17,7 @@ _MAX_NAME_CHARS = 80
 _MAX_TIP_CHARS = 600
 
 
-class QueuedMessage(NamedTuple):
-    """A message that waits.
-
-    Attributes:
-        id: told with what the user does to it.
-    """
-
-    id: str
-    text: str
-
-
-class MessageQueue(QWidget):
+class QueueList(QWidget):
     """Lists the queued messages; takes no place while there are none.
 
     Signals:
