@@ -3,6 +3,7 @@
 Nothing heavy is imported before the first paint: Markdown, Pygments and the model library come after it.
 """
 
+import gc
 import logging
 import signal
 import sys
@@ -30,6 +31,8 @@ from engine import ProcessClient
 __all__ = ["build_window", "run_window"]
 
 _LOG = logging.getLogger(__name__)
+# How long a thread that computes, as one that colours code, may keep the window's thread waiting each time.
+_SWITCH_S = 0.001
 
 
 def run_window(paths: Paths, *, model: str | None, fake_engine: bool) -> int:
@@ -40,6 +43,7 @@ def run_window(paths: Paths, *, model: str | None, fake_engine: bool) -> int:
         fake_engine: use the deterministic engine without weights.
     """
     signal.signal(signal.SIGINT, signal.SIG_DFL)  # Qt's loop would keep Python from seeing Ctrl-C
+    sys.setswitchinterval(_SWITCH_S)
     application = QApplication.instance() or QApplication(sys.argv[:1])
     assert isinstance(application, QApplication)
     application.setApplicationName("Fireside")
@@ -85,7 +89,7 @@ def _after_first_paint(
     parts.actions.choose_model(model)
     if notice is not None:
         parts.actions.show_notice(Notice(key="settings", text=notice))
-    QTimer.singleShot(0, lambda: parts.background.run(_warm_up, lambda _: None, _log_fault))
+    QTimer.singleShot(0, lambda: parts.background.run(_warm_up, _keep_for_good, _log_fault))
 
 
 def _come_to_front(parts: WindowParts, model: str) -> None:
@@ -99,6 +103,11 @@ def _warm_up() -> None:
     """Load what the first reply will need, so that it does not wait for it."""
     lex("", "python")
     LazyParser()()
+
+
+def _keep_for_good(_: object) -> None:
+    """Take what is there from now on out of each search for garbage, which would stop the window for 50 ms."""
+    gc.freeze()
 
 
 def _choose(wanted: str | None, settings: Settings) -> ChosenModel:

@@ -16,11 +16,12 @@ from app.desktop.theme.tokens import Colours
 Span = tuple[int, int, str]
 LineSpans = Sequence[Sequence[Span]]
 
-_MAX_INLINE_LINES = 300
-_MAX_INLINE_CHARS = 12_000
+# So little costs a millisecond or two.
+_MAX_INLINE_LINES = 25
+_MAX_INLINE_CHARS = 1_500
 _MAX_LINE_CHARS = 2_000
 _MAX_CHARS = 400_000
-_SLICE_LINES = 60
+_SLICE_LINES = 20
 
 
 def lex(code: str, language: str) -> LineSpans:
