@@ -10,6 +10,8 @@ from pytestqt.qtbot import QtBot
 from app.desktop.bridge.background import Background
 from app.desktop.rendering import highlighting
 from app.desktop.rendering.highlighting import CodeLexer, LineSpans
+from app.desktop.session.chat_tree import ChatTree
+from app.desktop.session.turns import ReplyTurn, UserTurn
 from tests.gui.test_program import run
 
 
@@ -56,3 +58,26 @@ def test_what_stays_for_good_is_not_searched_for_garbage_once_the_window_is_up(
     """
     lines, _ = run(tmp_path, starter_path, drive)
     assert "kept for good" in lines
+
+
+@pytest.mark.parametrize("is_deleted", [False, True], ids=["kept", "deleted"])
+@pytest.mark.parametrize("has_sibling", [False, True], ids=["alone", "beside"])
+def test_a_path_that_grows_is_the_path_that_is_walked_anew_when_a_message_is_added(
+    has_sibling: bool, is_deleted: bool
+) -> None:
+    tree = ChatTree()
+    question = UserTurn("one")
+    tree.add(question)
+    if has_sibling:
+        tree.add(ReplyTurn("m", text="first", parent_id=question.turn_id))
+        tree.show(question.turn_id)
+    before = tree.shown()
+    reply = ReplyTurn("m", text="second", parent_id=question.turn_id, is_deleted=is_deleted)
+    tree.add(reply)
+    grown = list(tree.shown())
+    numbers = [(turn.variant, turn.num_variants) for turn in grown]
+    tree.show(tree.leaf)
+    assert list(before) == [question]
+    assert grown == list(tree.shown()) == [question] + [reply] * (not is_deleted)
+    assert numbers == [(turn.variant, turn.num_variants) for turn in grown]
+    assert reply.num_variants == (1 if is_deleted or not has_sibling else 2)

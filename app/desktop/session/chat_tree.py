@@ -42,8 +42,12 @@ class ChatTree:
         if turn.parent_id not in self._turns:
             turn.parent_id = None
         self._turns[turn.turn_id] = turn
-        self._children.setdefault(turn.parent_id, []).append(turn)
+        beside = self._children.setdefault(turn.parent_id, [])
+        beside.append(turn)
+        shown, before = self._shown, self._leaf
         self.show(turn.turn_id)
+        if shown is not None and turn.parent_id == before and len(beside) == 1 and not turn.is_deleted:
+            self._shown = [*shown, turn]  # a long path is not walked anew for one message more
 
     def show(self, turn_id: str | None) -> None:
         """Let the shown path end at a message; None shows nothing."""

@@ -42,6 +42,7 @@ class Theme(QObject):
         self._application = application
         self._mode = mode
         self._zoom = _within_limits(zoom)
+        self._pixels: dict[float, int] = {}  # asked for thousands of times when a long chat is opened
         self._family = family or QFontDatabase.systemFont(QFontDatabase.SystemFont.GeneralFont).family()
         application.setStyle("Fusion")
         QGuiApplication.styleHints().colorSchemeChanged.connect(self._on_system_changed)
@@ -72,7 +73,10 @@ class Theme(QObject):
 
     def px(self, size: float) -> int:
         """Return a size of the design in device-independent pixels at this zoom."""
-        return max(1, round(size * self._zoom))
+        pixels = self._pixels.get(size)
+        if pixels is None:
+            pixels = self._pixels[size] = max(1, round(size * self._zoom))
+        return pixels
 
     def colour(self, role: str) -> QColor:
         """Return the colour of a role named in Colours."""
@@ -104,6 +108,7 @@ class Theme(QObject):
         zoom = _within_limits(zoom)
         if zoom != self._zoom:
             self._zoom = zoom
+            self._pixels.clear()
             self._apply()
             self.zoom_changed.emit(zoom)
 
