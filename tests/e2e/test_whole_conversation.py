@@ -12,7 +12,6 @@ from PySide6.QtWidgets import QApplication
 from pytestqt.qtbot import QtBot
 
 from app.desktop.building import WindowParts, build_window
-from app.desktop.session.message_queue import QueuedMessage
 from app.desktop.session.model_session import ModelState, Starter
 from app.desktop.theme.theme import Theme
 from app.known_models import KnownModels

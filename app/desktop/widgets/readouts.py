@@ -133,6 +133,10 @@ class Readouts(QWidget):
         """Return what a line shows."""
         return self._values[name].text()
 
+    def tip(self, name: str) -> str:
+        """Return the tool tip of what a line shows."""
+        return self._values[name].toolTip()
+
     def has_row(self, name: str) -> bool:
         """Tell whether a line is shown."""
         return not self._values[name].isHidden()
@@ -310,10 +314,8 @@ class Readouts(QWidget):
         known = now if now is not None else peak
         self._set("worker", NOTHING if known is None else bytes_text(known))
         # In the tool tip: two numbers would not fit the line, and a line that breaks moves all below it.
-        tip = (
-            "" if peak is None else self.tr("At most {size} since the model was loaded.").format(size=bytes_text(peak))
-        )
-        self._values["worker"].setToolTip(tip)
+        most = self.tr("At most {size} since the model was loaded.")
+        self._values["worker"].setToolTip("" if peak is None else most.format(size=bytes_text(peak)))
 
     def _show_context(self) -> None:
         model = self._model
