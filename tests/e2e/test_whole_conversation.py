@@ -19,6 +19,7 @@ from app.model_choice import choose_model
 from app.settings import Settings
 from app.settings import Theme as ThemeMode
 from engine import FinishReason
+from tests.support.accessibility_tree import dump
 from tests.support.kept_engine import KeptEngine
 from tests.support.person import Person, own_texts
 
@@ -399,3 +400,20 @@ def test_reply_is_copied_with_keys(person: Person) -> None:
     person.say("Say hello.")
     person.press(Key.Key_C, Qt.KeyboardModifier.ControlModifier | Qt.KeyboardModifier.ShiftModifier)
     assert QGuiApplication.clipboard().text() == person.last_reply.text
+
+
+def test_screen_reader_is_told_of_a_conversation(person: Person) -> None:
+    for question in ("Name a colour.", "Name a fruit."):
+        person.say(question)
+    lines = [line.strip() for line in dump(person.window).splitlines()]
+    assert not [line for line in lines if "NO NAME" in line]
+    begin = next(number for number, line in enumerate(lines) if line.startswith('Client "Conversation"'))
+    speakers = [line.split('"')[1] for line in lines[begin:] if line.startswith("Client ") and '"' in line][1:5]
+    model = person.last_reply.model_name
+    assert speakers == ["You", model, "You", model]
+    told = "\n".join(lines[begin:])
+    first = person.parts.conversation.turns[1].text.split()[0]
+    assert told.index("text='Name a colour.'") < told.index(first) < told.index("text='Name a fruit.'")
+    for name in ("Copy reply", "Ask again", "Edit", "More"):
+        assert f'Button "{name}"' in told
+    assert any(line.startswith('EditableText "Message"') for line in lines)
