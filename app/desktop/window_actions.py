@@ -21,17 +21,14 @@ from app.desktop.widgets.main_window import MainWindow
 from app.desktop.widgets.model_picker import ModelPicker
 from app.desktop.widgets.notices import Notice
 from app.desktop.widgets.readouts import Readouts
+from app.desktop.widgets.setting_controls import translated
 from app.desktop.widgets.settings_page import SettingsPage
-from app.desktop.widgets.shortcuts import ShortcutList, install
+from app.desktop.widgets.shortcuts import Shortcut, ShortcutList, install
 from app.desktop.window_keys import Calls, chat_keys, list_keys, window_keys
 from app.settings import Theme as ThemeMode
+from app.settings import setting_infos
 from engine import EngineDied, ErrorInfo, ModelDescription, ModelParams
 
-_MODE_LABELS = (
-    (ThemeMode.SYSTEM, QT_TRANSLATE_NOOP("WindowActions", "As the system")),
-    (ThemeMode.LIGHT, QT_TRANSLATE_NOOP("WindowActions", "Light")),
-    (ThemeMode.DARK, QT_TRANSLATE_NOOP("WindowActions", "Dark")),
-)
 _FORMAT_LABELS = {
     "file": QT_TRANSLATE_NOOP("WindowActions", "As in the file"),
     "completion": QT_TRANSLATE_NOOP("WindowActions", "None: plain text goes on"),
@@ -92,12 +89,17 @@ class WindowActions(QObject):
         }
         of_window = window_keys(window, theme, calls)
         of_lists = list_keys(lists, find, self.new_chat)
-        self.shortcuts = (*chat_keys(presenter, window), *of_lists, *of_window)
         self._in_menu = (*of_lists[:3], *of_window)
+        self._beside_chat = (*of_lists, *of_window)
         install(window, self.shortcuts)
         self._connect_model()
         self._connect_widgets()
         self._on_model_changed()
+
+    @property
+    def shortcuts(self) -> tuple[Shortcut, ...]:
+        """All keys, as they are now."""
+        return (*chat_keys(self._presenter, self._window, self._settings.now.send_key), *self._beside_chat)
 
     def choose_model(self, wanted: str | None) -> None:
         """Load a model for the shown chat; replies in progress are stopped."""
@@ -121,11 +123,11 @@ class WindowActions(QObject):
         menu = QMenu(self._window)
         themes = menu.addMenu(self.tr("Theme"))
         group = QActionGroup(themes)
-        for mode, label in _MODE_LABELS:
-            action = themes.addAction(self.tr(str(label)))
+        for mode, label in zip(ThemeMode, setting_infos()["theme"].choices, strict=True):
+            action = themes.addAction(translated(label))
             action.setCheckable(True)
-            action.setChecked(mode is self._theme.mode)
-            action.triggered.connect(lambda _=False, mode=mode: self.set_theme_mode(mode))
+            action.setChecked(mode is self._settings.now.theme)
+            action.triggered.connect(lambda _=False, mode=mode: self._settings.set("theme", mode))
             group.addAction(action)
         self._add_formats(menu)
         menu.addSeparator()
@@ -145,11 +147,6 @@ class WindowActions(QObject):
             action.setChecked(name == in_use)
             action.triggered.connect(lambda _=False, name=name: self._formats.choose(name))
             group.addAction(action)
-
-    def set_theme_mode(self, mode: ThemeMode) -> None:
-        """Switch the look and keep it."""
-        self._theme.set_mode(mode)
-        self._settings.set("theme", mode)
 
     def new_chat(self) -> None:
         """Show an empty chat; the others are in the list."""

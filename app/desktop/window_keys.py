@@ -10,6 +10,7 @@ from app.desktop.list_presenter import ListPresenter
 from app.desktop.theme.theme import Theme
 from app.desktop.widgets.main_window import MainWindow
 from app.desktop.widgets.shortcuts import Shortcut
+from app.settings import SendKey
 
 Calls = dict[str, Callable[[], None]]
 
@@ -18,12 +19,13 @@ def _tr(text: str) -> str:
     return QCoreApplication.translate("Shortcuts", text)
 
 
-def chat_keys(chat: ChatPresenter, window: MainWindow) -> tuple[Shortcut, ...]:
+def chat_keys(chat: ChatPresenter, window: MainWindow, send_key: SendKey) -> tuple[Shortcut, ...]:
     """Return what is done with the shown chat and its messages."""
     view, writing, reading = window.chat_view, _tr("Writing"), _tr("Reading")
+    send, new_line = ("Return", "Shift+Return") if send_key is SendKey.ENTER else ("Ctrl+Return", "Return")
     return (
-        Shortcut(group=writing, label=_tr("Send"), keys=("Return",)),
-        Shortcut(group=writing, label=_tr("New line"), keys=("Shift+Return",)),
+        Shortcut(group=writing, label=_tr("Send"), keys=(send,)),
+        Shortcut(group=writing, label=_tr("New line"), keys=(new_line,)),
         Shortcut(
             group=writing,
             label=_tr("Write a message"),

@@ -273,7 +273,7 @@ def test_conversation_can_be_restyled_and_zoomed(desk: Any, theme: Any) -> None:
 
     desk.reply("go", "text\n\n```py\nx\n```\n\n| a |\n|---|\n| 1 |\n")
     before = [row.height() for row in desk.view.rows]
-    desk.parts.actions.set_theme_mode(ThemeMode.DARK)
+    desk.parts.settings.set("theme", ThemeMode.DARK)
     assert desk.saved[-1] == ("theme", ThemeMode.DARK)
     assert [row.height() for row in desk.view.rows] == before
     theme.zoom_in()

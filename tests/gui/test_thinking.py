@@ -244,7 +244,7 @@ def test_open_fold_is_restyled_and_fits_every_width(desk: Desk, theme: Any, qtbo
     fold, row = fold_of(desk), desk.view.rows[-1]
     fold.head.toggle()
     before = row.height()
-    desk.parts.actions.set_theme_mode(ThemeMode.DARK)
+    desk.parts.settings.set("theme", ThemeMode.DARK)
     assert fold.text_widgets[0].palette().text().color() == theme.colour("muted")
     assert row.height() == before
     theme.zoom_in()

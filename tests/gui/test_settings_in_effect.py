@@ -1,0 +1,110 @@
+"""Every setting of the page changes what the window does, at once, and is kept."""
+
+from collections.abc import Callable
+
+import pytest
+from PySide6.QtCore import Qt
+from PySide6.QtTest import QTest
+from PySide6.QtWidgets import QComboBox, QLabel, QMenu
+
+from app.desktop.widgets.settings_page import SettingRow, SettingsPage
+from app.settings import FollowMode, SendKey, Theme, setting_infos
+from engine import Generate
+from tests.gui.scripted_engine import Desk
+
+LONG = "A line of a long reply.\n\n" * 60
+
+
+def row_of(desk: Desk, name: str) -> SettingRow:
+    desk.parts.actions.show_settings()
+    page = desk.window.page
+    assert isinstance(page, SettingsPage)
+    return page.row(name)
+
+
+def choose_next(desk: Desk, name: str, times: int = 1) -> None:
+    """Choose another value with the keys, and go back to the conversation."""
+    control = row_of(desk, name).control
+    for _ in range(times):
+        QTest.keyClick(control, Qt.Key.Key_Down)
+    desk.window.show_page(None)
+
+
+def has_other_theme(desk: Desk) -> None:
+    choose_next(desk, "theme", times=2)
+    assert desk.parts.theme.mode is Theme.DARK
+    assert ("theme", Theme.DARK) in desk.saved
+
+
+def has_other_size(desk: Desk) -> None:
+    before = desk.composer.button.height()
+    for _ in range(5):
+        QTest.keyClick(row_of(desk, "zoom").control, Qt.Key.Key_Up)
+    assert desk.parts.theme.zoom == 1.5
+    desk.window.show_page(None)
+    assert desk.composer.button.height() > before
+    assert ("zoom", 1.5) in desk.saved
+
+
+def sends_with_other_key(desk: Desk) -> None:
+    choose_next(desk, "send_key")
+    desk.composer.text_edit.setFocus()
+    QTest.keyClicks(desk.composer.text_edit, "a")
+    QTest.keyClick(desk.composer.text_edit, Qt.Key.Key_Return)
+    assert desk.composer.text == "a\n"
+    assert desk.client.count(Generate) == 0
+    QTest.keyClick(desk.composer.text_edit, Qt.Key.Key_Return, Qt.KeyboardModifier.ControlModifier)
+    assert desk.composer.text == ""
+    desk.qtbot.waitUntil(lambda: desk.client.count(Generate) == 1)
+    keys = {shortcut.label: shortcut.keys for shortcut in desk.parts.actions.shortcuts}
+    assert (keys["Send"], keys["New line"]) == (("Ctrl+Return",), ("Return",))
+    assert ("send_key", SendKey.MOD_ENTER) in desk.saved
+
+
+def stays_where_it_is(desk: Desk) -> None:
+    choose_next(desk, "follow", times=2)
+    desk.reply("question", LONG)
+    bar = desk.view.verticalScrollBar()
+    assert bar.maximum() > 0
+    assert bar.value() < bar.maximum()
+    assert ("follow", FollowMode.OFF) in desk.saved
+
+
+def tells_other_number_of_days(desk: Desk) -> None:
+    QTest.keyClick(row_of(desk, "retention_days").control, Qt.Key.Key_Up)
+    desk.parts.chats.trash_read.emit([])
+    assert any("31 days" in label.text() for label in desk.parts.trash.findChildren(QLabel))
+    assert ("retention_days", 31) in desk.saved
+
+
+EFFECTS: dict[str, Callable[[Desk], None]] = {
+    "theme": has_other_theme,
+    "zoom": has_other_size,
+    "send_key": sends_with_other_key,
+    "follow": stays_where_it_is,
+    "retention_days": tells_other_number_of_days,
+}
+
+
+@pytest.mark.parametrize("name", [name for name, info in setting_infos().items() if info.section])
+def test_setting_has_its_effect_at_once(desk: Desk, name: str) -> None:
+    EFFECTS[name](desk)
+
+
+def test_conversation_follows_a_reply_unless_told_otherwise(desk: Desk) -> None:
+    desk.reply("question", LONG)
+    bar = desk.view.verticalScrollBar()
+    assert bar.value() == bar.maximum() > 0
+
+
+def test_look_chosen_in_the_menu_is_the_one_of_the_page(desk: Desk) -> None:
+    menu = desk.parts.actions.menu()
+    themes = menu.actions()[0].menu()
+    assert isinstance(themes, QMenu)
+    next(action for action in themes.actions() if action.text() == "Dark").trigger()
+    menu.deleteLater()
+    assert desk.parts.theme.mode is Theme.DARK
+    assert ("theme", Theme.DARK) in desk.saved
+    control = row_of(desk, "theme").control
+    assert isinstance(control, QComboBox)
+    assert control.currentText() == "Dark"
