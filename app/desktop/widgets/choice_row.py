@@ -10,7 +10,8 @@ from PySide6.QtWidgets import QHBoxLayout, QLabel, QVBoxLayout, QWidget
 from app.desktop.rendering.plain import tool_tip_text
 from app.desktop.theme.theme import Theme
 from app.desktop.widgets.elided_label import ElidedLabel
-from app.desktop.widgets.param_row import StillComboBox, new_note
+from app.desktop.widgets.param_row import new_note
+from app.desktop.widgets.still_combo_box import StillComboBox
 
 
 class Option(NamedTuple):

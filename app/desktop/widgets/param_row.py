@@ -6,13 +6,11 @@ from collections.abc import Iterable
 from PySide6.QtCore import QT_TRANSLATE_NOOP, QCoreApplication, QRectF, QSize, Qt, Signal
 from PySide6.QtGui import QPainter, QPaintEvent, QWheelEvent
 from PySide6.QtWidgets import (
-    QComboBox,
     QHBoxLayout,
     QLabel,
     QLineEdit,
     QPushButton,
     QSlider,
-    QStyledItemDelegate,
     QVBoxLayout,
     QWidget,
 )
@@ -20,6 +18,7 @@ from PySide6.QtWidgets import (
 from app.desktop.theme.glyphs import paint_glyph
 from app.desktop.theme.theme import Theme
 from app.desktop.widgets.elided_label import ElidedLabel
+from app.desktop.widgets.plain_label import plain_label
 from app.sampling_layers import Origin
 from engine import EngineError, ParamInfo
 
@@ -52,10 +51,7 @@ def place_in_tab_order(before: QWidget, widgets: Iterable[QWidget]) -> None:
 
 def new_note(role: str) -> QLabel:
     """Return a hidden label for words that are shown when there are some."""
-    note = QLabel("")
-    note.setTextFormat(Qt.TextFormat.PlainText)
-    note.setProperty("role", role)
-    note.setWordWrap(True)
+    note = plain_label(role=role)
     note.hide()
     return note
 
@@ -66,30 +62,6 @@ class StillSlider(QSlider):
     def wheelEvent(self, event: QWheelEvent) -> None:
         """See QWidget."""
         event.ignore()
-
-
-class StillComboBox(QComboBox):
-    """A list to choose from that a wheel does not move, and that may become narrow."""
-
-    def __init__(self, theme: Theme, parent: QWidget | None = None) -> None:
-        super().__init__(parent)
-        self._theme = theme
-        self.setSizeAdjustPolicy(QComboBox.SizeAdjustPolicy.AdjustToMinimumContentsLengthWithIcon)
-        self.setMinimumContentsLength(4)
-        self.setItemDelegate(QStyledItemDelegate(self))  # the usual one knows no look for closed values
-
-    def wheelEvent(self, event: QWheelEvent) -> None:
-        """See QWidget."""
-        event.ignore()
-
-    def paintEvent(self, event: QPaintEvent) -> None:
-        """See QWidget; adds the glyph."""
-        super().paintEvent(event)
-        side = self._theme.px(14)
-        box = QRectF(self.width() - side - self._theme.px(5), (self.height() - side) / 2, side, side)
-        painter = QPainter(self)
-        paint_glyph(painter, "chevron_down", box, self._theme.colour("muted"))
-        painter.end()
 
 
 class OriginTag(QPushButton):

@@ -9,16 +9,15 @@ from PySide6.QtGui import QPainter, QPaintEvent, QPen, QWheelEvent
 from PySide6.QtWidgets import (
     QAbstractSpinBox,
     QCheckBox,
-    QComboBox,
     QDoubleSpinBox,
     QLineEdit,
     QSpinBox,
-    QStyledItemDelegate,
     QWidget,
 )
 
 from app.desktop.theme.glyphs import paint_glyph
 from app.desktop.theme.theme import Theme
+from app.desktop.widgets.still_combo_box import StillComboBox
 from app.settings import SettingInfo
 
 _WIDTH = 210
@@ -30,7 +29,7 @@ def translated(text: str) -> str:
     return QCoreApplication.translate("Settings", text) if text else ""
 
 
-class ChoiceControl(QComboBox):
+class ChoiceControl(StillComboBox):
     """One of the members of an enum.
 
     Signals:
@@ -40,43 +39,20 @@ class ChoiceControl(QComboBox):
     chosen = Signal(object)
 
     def __init__(self, theme: Theme, info: SettingInfo) -> None:
-        super().__init__()
-        self._theme = theme
+        super().__init__(theme)
         kind: type[enum.Enum] = info.type
         self._members = list(kind)
         labels = info.choices or tuple(str(member.value) for member in self._members)
         self.addItems([translated(label) for label in labels])
-        self.setItemDelegate(QStyledItemDelegate(self))  # one that follows the stylesheet
-        self.setFocusPolicy(Qt.FocusPolicy.StrongFocus)
-        self.setSizeAdjustPolicy(QComboBox.SizeAdjustPolicy.AdjustToMinimumContentsLengthWithIcon)
-        self.setMinimumContentsLength(8)
         self.activated.connect(lambda index: self.chosen.emit(self._members[index]))
 
     def set_value(self, value: enum.Enum) -> None:
         """Show a member."""
         self.setCurrentIndex(self._members.index(value))
 
-    def showPopup(self) -> None:
-        """See QComboBox; no choice is cut, however narrow the control is."""
-        self.view().setMinimumWidth(self.view().sizeHintForColumn(0) + self._theme.px(24))
-        super().showPopup()
-
     def text_of(self, value: enum.Enum) -> str:
         """Return what a member is called."""
         return self.itemText(self._members.index(value))
-
-    def wheelEvent(self, event: QWheelEvent) -> None:
-        """Let the page scroll."""
-        event.ignore()
-
-    def paintEvent(self, event: QPaintEvent) -> None:
-        """See QWidget."""
-        super().paintEvent(event)
-        side = self._theme.px(12)
-        box = QRectF(self.width() - side - self._theme.px(8), (self.height() - side) / 2, side, side)
-        painter = QPainter(self)
-        paint_glyph(painter, "chevron_down", box, self._theme.colour("muted"))
-        painter.end()
 
 
 class SwitchControl(QCheckBox):
