@@ -59,7 +59,6 @@ class InspectorPresenter(QObject):
         parts.sampling.keep_requested.connect(self._on_keep_requested)
         parts.system_prompt.changed.connect(self._on_system_prompt_changed)
         parts.load_panel.load_requested.connect(self._on_load_requested)
-        parts.load_panel.reset_requested.connect(lambda: self._on_load_requested(ModelParams()))
         bridge.engine_described.connect(lambda description: parts.load_panel.set_devices(description.devices))
         model.changed.connect(self._on_model_changed)
         model.loaded.connect(self._on_loaded)

@@ -13,7 +13,7 @@ from app.desktop.widgets.kv_memory import kv_memory, memory_share
 from app.desktop.widgets.load_panel import LoadPanel
 from app.desktop.widgets.param_row import ParamRow
 from engine import CACHE_TYPES, Device, FlashAttention, MemoryKind, ModelParams
-from tests.gui.scripted_engine import describe
+from tests.gui.scripted_engine import Desk, describe
 
 # Of the platform without a screen, about any window of its own.
 pytestmark = pytest.mark.qt_log_ignore("propagateSizeHints")
@@ -208,8 +208,21 @@ def test_what_the_user_has_set_stays_while_the_same_model_is_described(panel: Lo
 
 def test_defaults_come_back_without_a_load(panel: LoadPanel, qtbot: QtBot) -> None:
     panel.set_params(ModelParams(n_ctx=2048, type_v="q8_0"), describe(n_ctx=2048))
-    with qtbot.waitSignal(panel.reset_requested), qtbot.assertNotEmitted(panel.load_requested):
+    with qtbot.assertNotEmitted(panel.load_requested):
         QTest.mouseClick(panel.reset_button, Qt.MouseButton.LeftButton)
     assert panel.wanted == ModelParams()
     assert panel.load_button.isEnabled()
     assert not panel.reset_button.isEnabled()
+
+
+def test_defaults_stop_no_reply_until_they_are_loaded(desk: Desk) -> None:
+    request_id = desk.say("question")
+    desk.delta(request_id, "beginning")
+    panel = desk.parts.load_panel
+    panel.set_params(ModelParams(n_ctx=2048), describe(n_ctx=2048))
+    panel.reset_button.click()
+    assert desk.parts.conversation.is_busy
+    assert not desk.parts.model.is_busy
+    panel.load_button.click()
+    assert not desk.parts.conversation.is_busy
+    assert desk.parts.model.is_busy

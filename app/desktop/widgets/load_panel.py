@@ -58,12 +58,10 @@ class LoadPanel(QWidget):
 
     Signals:
         load_requested: ModelParams that the user wants the model to be loaded with, now.
-        reset_requested: the user went back to the defaults; nothing is loaded by that.
         summary_changed: `summary` is another one.
     """
 
     load_requested = Signal(object)
-    reset_requested = Signal()
     summary_changed = Signal(str)
 
     def __init__(self, theme: Theme, parent: QWidget | None = None) -> None:
@@ -311,7 +309,6 @@ class LoadPanel(QWidget):
     def _on_reset_clicked(self) -> None:
         self._fill(ModelParams())
         self._show()
-        self.reset_requested.emit()
 
 
 def _fault_of(values: dict[str, Any]) -> str:

@@ -7,7 +7,6 @@ from PySide6.QtCore import QEvent, QRect, Qt, QTimer, QUrl, Signal
 from PySide6.QtGui import (
     QAccessible,
     QAccessibleAnnouncementEvent,
-    QCloseEvent,
     QDragEnterEvent,
     QDropEvent,
     QKeyEvent,
@@ -67,13 +66,11 @@ class MainWindow(QMainWindow):
 
     Signals:
         first_painted: once, when the window can be seen and used.
-        closed: the user closed it.
         model_dropped: path of a model file that was dropped on it.
         state_changed: place, size or sides changed.
     """
 
     first_painted = Signal()
-    closed = Signal()
     model_dropped = Signal(str)
     state_changed = Signal()
 
@@ -240,11 +237,6 @@ class MainWindow(QMainWindow):
         if event.type() in _LAYOUT_EVENTS:
             self._arrange()
         return False
-
-    def closeEvent(self, event: QCloseEvent) -> None:
-        """See QWidget."""
-        super().closeEvent(event)
-        self.closed.emit()
 
     def moveEvent(self, event: QMoveEvent) -> None:
         """See QWidget."""
