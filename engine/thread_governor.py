@@ -22,6 +22,7 @@ _SLOW, _RATHER_SLOW = 1.4, 1.15  # times what was expected: twice in five steps,
 _NUM_RECENT = 5
 _SPREAD = 0.12  # expected of the logarithm of two steps' ratio, until it is known
 _MIN_GAIN = 0.005
+_CHANGE = 0.35
 _CLEAR_GAIN = 0.2  # one step says enough
 _FIRST_INTERVAL_S, _MAX_INTERVAL_S, _CROWDED_INTERVAL_S = 0.05, 1.0, 8.0
 _FLUTTER_S = 2.0  # up and down again in this time: the next way up waits
@@ -59,7 +60,7 @@ class ThreadGovernor:
 
     def settled(self, kind: StepKind) -> int:
         """Return the count that steps of a kind compute with when none is tried."""
-        return min(self._lanes[kind].settled, self.limit)
+        return self._lanes[kind].settled
 
     def note(self, kind: StepKind, *, count: int, num_tokens: int, num_context: int, seconds: float) -> None:
         """Learn from a finished step.
@@ -76,8 +77,7 @@ class ThreadGovernor:
             return
         self.limit = limit
         for lane in self._lanes.values():
-            lane.settled = min(lane.settled, limit)
-            lane.look_again()
+            lane.keep_within(limit)
 
     def set_others(self, num_cores: float) -> None:
         """Tell how many cores other programs use; not needed, but then less has to be tried."""
@@ -101,8 +101,12 @@ class _Rival:
 
     def add(self, value: float) -> None:
         """Take one comparison; old ones fade."""
-        self.number = min(self.number + 1, 400)
         off = value - self.mean
+        if self.number and off < -_CHANGE:  # much cheaper than it was: something has ended
+            self.number, self.interval_s = 0, _FIRST_INTERVAL_S
+            self.mean = value
+            off = 0.0
+        self.number = min(self.number + 1, 400)
         self.mean += off / self.number
         if self.number > 1:
             self._square += min(abs(off), 1.0) ** 2
@@ -150,17 +154,25 @@ class _Lane:
         """Return the count of the next step."""
         if now - self._last_at > _STALE_S:
             self._recent.clear()
+            self._ladder.clear()
             self.look_again()
         self._last_at = now
-        self.settled = min(self.settled, limit)
         if self._ladder:
-            return min(self._ladder[0], limit)
+            return self._ladder[0]
         if self._was_tried or not self._cost.is_known or len(self._recent) < 3:
             return self.settled  # what is tried lies between steps to compare it with
         for count in (self.settled + 1, self.settled - 1):
             if 1 <= count <= limit and self._is_due(count, now):
                 return count
         return self.settled
+
+    def keep_within(self, limit: int) -> None:
+        """Use no more threads than `limit`, and look whether others suit better."""
+        if self.settled > limit:
+            self.settled = limit
+            self._recent.clear()
+        self._ladder.clear()
+        self.look_again()
 
     def look_again(self) -> None:
         """Have other counts tried soon: something has changed."""
@@ -212,7 +224,7 @@ class _Lane:
         elif statistics.median(self._recent) < 1 / _SLOW:
             self._cost.rescale(statistics.median(self._recent))
             self._recent.clear()
-        if self._ladder == [] and self._cost.is_known and now - self._raised_at > 4 * max(self._hold_s, _FLUTTER_S):
+        if not self._ladder and self._cost.is_known and now - self._raised_at > 4 * max(self._hold_s, _FLUTTER_S):
             self._hold_s = 0.0
 
     def _is_slow(self, now: float) -> bool:
