@@ -208,6 +208,9 @@ class Backend(SequenceMemory, Protocol):
             AdapterMismatch: one had to be loaded again, and its file is another one now.
         """
 
+    def set_threads(self, n_decode: int, n_prefill: int) -> None:
+        """Compute the next steps with so many threads: one token at a time, and several."""
+
     def raise_abort(self) -> None:
         """Make the running step, or the next one if none runs, end with ABORTED; safe from any thread."""
 

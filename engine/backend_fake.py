@@ -24,6 +24,7 @@ a the cache holds every token once and reads it again for each step while severa
 so that small models answer quickly on an ordinary laptop without any network at all
 """.split()  # noqa: SIM905 (a list of 37 strings says no more)
 _MARK = 4096  # a cell holds its token, plus this times a number for the adapters it was computed with
+_THREAD_MARK = 200_000  # beyond the numbers of adapters
 _START, _END, _TEXT_END = 256, 257, 258
 _CONTROLS = {_START: b"<|im_start|>", _END: b"<|im_end|>", _TEXT_END: b"<|endoftext|>"}
 _TEMPLATE = (
@@ -36,6 +37,7 @@ _TEMPLATE = (
 class _Settings:
     """What a `fake:` path can set: `n_words` is the length of every reply, `fail` and `bug` end its steps.
 
+    With tells_threads=1 a token depends on how many threads computed the ones before.
     With can_trim=0 it is recurrent: one state a sequence. With a `window` it forgets all but the latest tokens, a
     micro-batch of slack aside.
     """
@@ -46,6 +48,7 @@ class _Settings:
     can_trim: float = 1
     window: float = 0
     n_words: float = 24
+    tells_threads: float = 0
     fail: float = 0
     bug: float = 0
 
@@ -117,6 +120,7 @@ class FakeBackend:
         self._rows: list[list[int]] = []
         self._abort = threading.Event()
         self._adapter_number = 0
+        self.n_threads = (1, 1)  # of a step of one token, and of several
         self._first_held: dict[int, int] = {}  # by sequence, where a window has forgotten what came before
         self._rewound: dict[int, int] = {}  # by sequence, set back to a checkpoint of so many tokens
         self._broken: set[int] = set()  # sequences whose state is not that of their tokens
@@ -160,6 +164,7 @@ class FakeBackend:
         if self._settings.bug:
             raise RuntimeError("the fake backend was told to break")
         self._pause(self._settings.step_s)
+        mark = self._mark(needed)
         for part in parts:
             held = self._cells.setdefault(part.seq_id, [])
             if part.seq_id in self._broken or not self.can_go_on(part.seq_id, len(held)):
@@ -174,12 +179,16 @@ class FakeBackend:
                         self._broken.update(part.seq_id for part in parts)
                     return DecodeStatus.ABORTED
                 for token in block:
-                    held.append((self._next_cell, token + _MARK * self._adapter_number))
+                    held.append((self._next_cell, token + _MARK * mark))
                     self._cell_users[self._next_cell] += 1
                     self._next_cell += 1
             self._forget_old(part.seq_id, len(held))
             self._rows.append([token for _, token in held] if part.wants_logits else [])
         return DecodeStatus.DONE
+
+    def _mark(self, num_tokens: int) -> int:
+        n_threads = self.n_threads[0 if num_tokens == 1 else 1]
+        return self._adapter_number + (_THREAD_MARK * n_threads if self._settings.tells_threads else 0)
 
     def next_token(self, row: int) -> int:
         """Return the token that follows the sequence of a row: the next byte of a word chosen by all bytes so far."""
@@ -224,6 +233,10 @@ class FakeBackend:
     def use_adapters(self, key: AdapterKey) -> None:
         """See Backend; a cell holds what it was computed with."""
         self._adapter_number = 1 + zlib.crc32(repr(key).encode()) % 100_000 if key else 0
+
+    def set_threads(self, n_decode: int, n_prefill: int) -> None:
+        """See Backend."""
+        self.n_threads = (n_decode, n_prefill)
 
     @property
     def max_step_tokens(self) -> int:

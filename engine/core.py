@@ -13,6 +13,7 @@ from engine.metrics import CacheMissCause, CacheReport, CacheSource
 from engine.miss_cause import ChatLedger
 from engine.scheduler import PlannedPart, Scheduler
 from engine.sequence import Prompt, Sequence
+from engine.threads import StepThreads
 
 _LOG = logging.getLogger(__name__)
 
@@ -23,11 +24,19 @@ class Engine:
     Args:
         backend: owned from now on.
         peak_memory: tells the high-water resident bytes of this process.
+        threads: sets the threads of each step; without it they stay as they are.
     """
 
-    def __init__(self, backend: Backend, *, peak_memory: Callable[[], int | None] = lambda: None) -> None:
+    def __init__(
+        self,
+        backend: Backend,
+        *,
+        peak_memory: Callable[[], int | None] = lambda: None,
+        threads: StepThreads | None = None,
+    ) -> None:
         description = backend.description
         self.backend = backend
+        self.threads = threads or StepThreads(backend.set_threads, count=description.n_threads)
         self._peak_memory = peak_memory
         self._n_ctx = description.n_ctx
         self._cache = KVCache(backend, backend.vocabulary, n_seq_max=description.n_seq_max, n_ctx=self._n_ctx)
@@ -89,10 +98,12 @@ class Engine:
             return self._take_events()
         planned = self._make_room(self._scheduler.plan())
         if planned and self._enter_step(planned):
+            first, parts = planned[0].sequence, [part for _, part in planned]
+            self.threads.begin(parts, is_reproducible=first.is_reproducible)
             began = time.perf_counter()
             try:
-                self.backend.use_adapters(planned[0].sequence.adapters)
-                status = self.backend.decode([part for _, part in planned])
+                self.backend.use_adapters(first.adapters)
+                status = self.backend.decode(parts)
             except EngineError as error:
                 self._fail_all(planned, error)
             else:
@@ -148,7 +159,7 @@ class Engine:
         prompt = sequence.prompt
         tokens = [*sequence.prompt_tokens, *sequence.generated]
         sequence.slot, tokens, num_cached, num_known = self._cache.acquire(
-            sequence.request_id, tokens, sequence.adapters
+            sequence.request_id, tokens, sequence.adapters, reuses=not sequence.is_reproducible
         )
         if not sequence.generated:
             sequence.prompt_tokens = tokens
@@ -244,6 +255,8 @@ class Engine:
                     self._cache.trim(sequence.slot, len(sequence.slot.tokens) - 1)
             return
         self._scheduler.note_step(planned, duration_s)
+        if (changed := self.threads.end(duration_s)) is not None:
+            self._events.append(changed)
         for row, (sequence, part) in enumerate(planned):
             assert sequence.slot is not None
             self._cache.append(sequence.slot, part.tokens)
@@ -254,6 +267,7 @@ class Engine:
             elif not self.backend.survives_abort and len(part.tokens) > 1:
                 self._cache.checkpoint(sequence.slot, is_rolling=True)
             if part.wants_logits:
+                sequence.num_threads = self.threads.count
                 self._sample(sequence, row)
 
     def _sample(self, sequence: Sequence, row: int) -> None:

@@ -60,6 +60,7 @@ class RequestMetrics(msgspec.Struct, frozen=True, kw_only=True):
         peak_memory_bytes: high-water resident memory of the worker since load.
         seed: the seed that was used; pin it to repeat the reply.
         num_thinking_tokens: generated tokens that were thinking, tags included.
+        num_threads: that computed its last token.
         thinking_s: first token until thinking ended; None where there was none.
     """
 
@@ -81,6 +82,7 @@ class RequestMetrics(msgspec.Struct, frozen=True, kw_only=True):
     seed: int | None = None
     num_thinking_tokens: int = 0
     thinking_s: float | None = None
+    num_threads: int | None = None
 
     @property
     def prefill_rate(self) -> float | None:

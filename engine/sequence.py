@@ -50,6 +50,7 @@ class Sequence:
 
     Attributes:
         prompt_tokens: what the prompt is in the cache's terms, set at admission.
+        num_threads: that computed the latest token.
         snapshot: what it held, kept while the request is paused.
     """
 
@@ -62,6 +63,7 @@ class Sequence:
         self.sampler: Sampler | None = None
         self.generated: list[int] = []
         self.adapters = adapters
+        self.num_threads: int | None = None
         self.snapshot: Snapshot | None = None
         self._checkpoints_due: list[int] = []  # token counts, rising
         self.cache = CacheReport(num_cached_tokens=0, source=CacheSource.NONE, miss_cause=None)
@@ -71,6 +73,11 @@ class Sequence:
         self._prefill_began_at: float | None = None
         self._first_token_at: float | None = None
         self._last_token_at = 0.0
+
+    @property
+    def is_reproducible(self) -> bool:
+        """Whether its steps keep their shape and their thread count, whatever else runs."""
+        return self.prompt.sampling.reproducible
 
     @property
     def num_tokens(self) -> int:
@@ -197,6 +204,7 @@ class Sequence:
             seed=self.prompt.seed,
             num_thinking_tokens=self._text.num_thinking_tokens,
             thinking_s=self._text.thinking_s,
+            num_threads=self.num_threads,
         )
 
     @property

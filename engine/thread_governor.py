@@ -62,6 +62,10 @@ class ThreadGovernor:
         """Return the count that steps of a kind compute with when none is tried."""
         return self._lanes[kind].settled
 
+    def is_disturbed(self, kind: StepKind) -> bool:
+        """Return whether fewer threads compute because more had suddenly become slow."""
+        return self._lanes[kind].is_disturbed
+
     def note(self, kind: StepKind, *, count: int, num_tokens: int, num_context: int, seconds: float) -> None:
         """Learn from a finished step.
 
@@ -128,6 +132,7 @@ class _Lane:
     Attributes:
         settled: the count in use.
         is_alert: whether other programs have just begun to use more, so that one slow step says enough.
+        is_disturbed: whether it was left for fewer because it had suddenly become slow.
         is_crowded: whether other programs leave no core for one more thread.
     """
 
@@ -135,6 +140,7 @@ class _Lane:
         self.settled = settled
         self.is_alert = False
         self.is_crowded = False
+        self.is_disturbed = False
         self._cost = StepCost()
         self._recent: deque[float] = deque(maxlen=_NUM_RECENT)  # settled steps, time over what was expected
         self._rivals: dict[int, _Rival] = {}
@@ -279,6 +285,7 @@ class _Lane:
         if tried[best].mean < -_CLEAR_GAIN:
             self._calm_s = 0.1
             self._move(best, now)
+            self.is_disturbed = True
             return
         # No count is better: the machine is slower than it was, or a few steps were.
         self._calm_until, self._calm_s = now + self._calm_s, min(2 * self._calm_s, 1.6)
@@ -289,6 +296,7 @@ class _Lane:
     def _move(self, count: int, now: float) -> None:
         if count > self.settled:
             self._raised_at = now
+            self.is_disturbed = False
         elif now - self._raised_at < max(_FLUTTER_S, self._hold_s):
             self._hold_s = min(max(1.0, 2 * self._hold_s), _MAX_HOLD_S)
             self._held_until = now + self._hold_s

@@ -38,6 +38,7 @@ from engine.messages import (
     Overflow,
     Rendered,
     RenderPrompt,
+    SetThreads,
     Shutdown,
     TurnsDropped,
     UnloadModel,
@@ -46,6 +47,7 @@ from engine.overflow import Fitted, fit_chat
 from engine.peak_memory import peak_memory_bytes, reset_peak_memory
 from engine.sampling import seed_of
 from engine.sequence import Prompt
+from engine.threads import StepThreads
 from engine.tokenizing import PromptEncoder, TokenizerThread
 
 _LOG = logging.getLogger(__name__)
@@ -79,6 +81,7 @@ class WorkerLoop:
         self._engine: Engine | None = None
         self._encoder: PromptEncoder | None = None
         self._is_ending = False
+        self._most_threads = 0
         self._at_tokenizer: set[str] = set()
         self._lock = threading.Lock()  # guards the engine and the three below: Abort arrives on another thread
         self._pending: set[str] = set()  # requests that are not in the engine yet
@@ -153,6 +156,10 @@ class WorkerLoop:
                 self._describe(command)
             case MeasureCacheTypes():
                 self._measure_cache_types(command)
+            case SetThreads():
+                self._most_threads = command.most
+                if self._engine is not None:
+                    self._engine.threads.set_most(command.most)
             case Abort() | Shutdown():
                 pass  # acted on in submit()
             case _:
@@ -192,8 +199,15 @@ class WorkerLoop:
         self._tokenizer.submit(lambda: notices.extend(encoder.try_out()))
         self._tokenizer.finish_jobs()
         self._encoder = encoder
+        threads = StepThreads(
+            backend.set_threads,
+            count=backend.description.n_threads,
+            is_fixed=self._fake or command.params.n_threads > 0,
+        )
+        threads.set_most(self._most_threads)
+        threads.calibrate(backend)
         with self._lock:
-            self._engine = Engine(backend, peak_memory=peak_memory_bytes)
+            self._engine = Engine(backend, peak_memory=peak_memory_bytes, threads=threads)
         description = msgspec.structs.replace(
             backend.description,
             notices=(*backend.description.notices, *notices),

@@ -48,7 +48,7 @@ WORKER_HALF = {
     *("worker", "worker_loop", "core", "scheduler", "sequence", "kv_cache", "prompt_store"),
     *("checkpoints", "overflow", "grammar"),
     *("miss_cause", "peak_memory", "probe_child"),
-    *("speculative", "sampling", "threads", "stopping", "detokenizer", "tokenizing"),
+    *("speculative", "sampling", "threads", "thread_governor", "step_cost", "stopping", "detokenizer", "tokenizing"),
     *("chat_template", "chat_formats", "chat_forms", "template_renderer", "template_child", "special_texts"),
     *("text_tokens", "reasoning", "reply_text", "scoring", "importance"),
     *("backend", "backend_llama", "backend_fake"),

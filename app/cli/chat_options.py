@@ -14,7 +14,7 @@ _NOT_BUILT_WITH_VALUE = (
     "--draft",
     "--draft-max",
 )
-_NOT_BUILT = ("--strict", "--reproducible", "--no-cache", "--save")
+_NOT_BUILT = ("--strict", "--no-cache", "--save")
 # Flag -> field, where a setting has a flag of its own; all others are reached by --set.
 _SAMPLING_FLAGS = ("temperature", "top_k", "top_p", "min_p", "repeat_penalty", "seed", "max_tokens")
 
@@ -59,6 +59,11 @@ def _add_sampling(group: argparse._ArgumentGroup) -> None:
     )
     group.add_argument(
         "--samplers", metavar="A,B,C", help=f"the steps to take, in this order: {', '.join(SAMPLER_NAMES)}"
+    )
+    group.add_argument(
+        "--reproducible",
+        action="store_true",
+        help="compute the reply by itself, with fixed threads and nothing from the cache: the same seed, the same text",
     )
     group.add_argument("--grammar", metavar="FILE", help="a GBNF grammar that the reply has to follow")
     group.add_argument("--json-schema", metavar="FILE", help="a JSON schema that the reply, JSON then, has to follow")
@@ -158,6 +163,8 @@ def sampling_params(options: argparse.Namespace) -> SamplingParams:
     for text in options.set:
         name, value = parse_setting(text)
         chosen[name] = value
+    if options.reproducible:
+        chosen["reproducible"] = True
     for name in ("grammar", "json_schema"):
         if (file := getattr(options, name)) is not None:
             chosen[name] = read_text_file(file)

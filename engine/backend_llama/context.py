@@ -139,6 +139,10 @@ class LlamaBackend:
         """See Backend."""
         self._adapters.use(key)
 
+    def set_threads(self, n_decode: int, n_prefill: int) -> None:
+        """See Backend; takes a microsecond."""
+        self._library.llama_set_n_threads(self.context, n_decode, n_prefill)
+
     def output_index(self, row: int) -> int:
         """See LogitSource."""
         return self._output_index[row]

@@ -17,6 +17,7 @@ from engine.messages.commands import (
     PromptOptions,
     RenderPrompt,
     Role,
+    SetThreads,
     Shutdown,
     ToolCall,
     UnloadModel,
@@ -46,6 +47,8 @@ from engine.messages.events import (
     Rendered,
     RequestState,
     StateChanged,
+    ThreadsChanged,
+    ThreadsReason,
     TurnsDropped,
 )
 
@@ -90,8 +93,11 @@ __all__ = [
     "Rendered",
     "RequestState",
     "Role",
+    "SetThreads",
     "Shutdown",
     "StateChanged",
+    "ThreadsChanged",
+    "ThreadsReason",
     "ToolCall",
     "TurnsDropped",
     "UnloadModel",

@@ -183,6 +183,15 @@ class MeasureCacheTypes(msgspec.Struct, frozen=True, kw_only=True, tag=True):
     request_id: str
 
 
+class SetThreads(msgspec.Struct, frozen=True, kw_only=True, tag=True):
+    """Compute with at most so many threads from the next step on; 0 is as many as the machine has for it.
+
+    A count that the model was loaded with, and a reproducible request, keep theirs.
+    """
+
+    most: int
+
+
 class Shutdown(msgspec.Struct, frozen=True, kw_only=True, tag=True):
     """End the worker."""
 
@@ -197,5 +206,6 @@ Command = (
     | RenderPrompt
     | DescribeEngine
     | MeasureCacheTypes
+    | SetThreads
     | Shutdown
 )

@@ -130,6 +130,32 @@ class StateChanged(msgspec.Struct, frozen=True, kw_only=True, tag=True):
     state: RequestState
 
 
+class ThreadsReason(enum.Enum):
+    """Why so many threads compute."""
+
+    ALL = "all"  # all that there are for it
+    NEIGHBOUR = "neighbour"  # another program is using the processor
+    QUOTA = "quota"  # the system allows fewer than when the model was loaded
+    SHARED = "shared"  # another model of this front end computes too
+    MEASURED = "measured"  # more are no faster
+
+
+class ThreadsChanged(msgspec.Struct, frozen=True, kw_only=True, tag=True):
+    """Replies are computed with another number of threads from here on.
+
+    Attributes:
+        num_threads: for replies.
+        num_prefill_threads: for prompts.
+        num_available: that the machine had for them when the model was loaded.
+        reason: of `num_threads`.
+    """
+
+    num_threads: int
+    num_prefill_threads: int
+    num_available: int
+    reason: ThreadsReason
+
+
 class TurnsDropped(msgspec.Struct, frozen=True, kw_only=True, tag=True):
     """The chat was longer than the context: its oldest turns are not part of the prompt. Comes before the first token.
 
@@ -296,6 +322,7 @@ Event = (
     | LoadCancelled
     | ModelUnloaded
     | StateChanged
+    | ThreadsChanged
     | TurnsDropped
     | PrefillProgress
     | Delta

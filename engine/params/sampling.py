@@ -36,6 +36,8 @@ class SamplingParams(msgspec.Struct, frozen=True, kw_only=True):
         samplers: the steps to take, in this order, from SAMPLER_NAMES; empty takes all in their usual order.
         logit_bias: (token, what is added to its logit).
         grammar: GBNF text that the answer has to follow, checked by the engine.
+        reproducible: compute this reply by itself, with one thread count and nothing of the cache, so that the same
+            seed gives the same text whatever else goes on. Slower for all replies that run beside it.
         json_schema: JSON Schema text that the answer has to follow; not together with a grammar.
 
     Raises:
@@ -343,6 +345,7 @@ class SamplingParams(msgspec.Struct, frozen=True, kw_only=True):
     logit_bias: tuple[tuple[int, float], ...] = ()
     grammar: str | None = None
     json_schema: str | None = None
+    reproducible: bool = False
 
     def __post_init__(self) -> None:
         check_params(self)

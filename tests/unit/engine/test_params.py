@@ -110,7 +110,7 @@ def test_metadata_is_complete_when_a_panel_is_drawn_from_it(params_type: type, i
 @pytest.mark.parametrize(
     ("params_type", "others"),
     [
-        (SamplingParams, {"stop", "samplers", "logit_bias", "grammar", "json_schema"}),
+        (SamplingParams, {"stop", "samplers", "logit_bias", "grammar", "json_schema", "reproducible"}),
         (ModelParams, {"flash_attn", "type_k", "type_v", "device", "split_mode", "load_mode", "rope_scaling"}),
     ],
     ids=lambda value: getattr(value, "__name__", ""),

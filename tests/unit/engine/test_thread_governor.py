@@ -1,6 +1,7 @@
 """The governor on simulated machines: cores, programs that spin on them, and threads that meet at barriers."""
 
 import dataclasses
+import itertools
 import random
 from collections.abc import Callable
 
@@ -78,7 +79,7 @@ class Machine:
     def moves(self) -> int:
         """How often the count changed."""
         counts = [count for _, count in self.history]
-        return sum(a != b for a, b in zip(counts, counts[1:], strict=False))
+        return sum(a != b for a, b in itertools.pairwise(counts))
 
     def reached_at(self, count: int, since: float) -> float:
         """Return when the count was reached for good."""
@@ -162,7 +163,7 @@ def test_it_obeys_at_once_and_climbs_back_when_the_quota_shrinks_and_grows() -> 
 
 def test_fewer_threads_are_found_when_the_machine_has_them_best() -> None:
     machine = Machine(noise=0.1)
-    machine.seconds = lambda count: 0.005 * (1 + 0.1 * (count - 1))  # type: ignore[method-assign]
+    machine.seconds = lambda count: 0.005 * (1 + 0.1 * (count - 1))
     machine.run(10.0)
     assert machine.settled == 1
 
@@ -213,4 +214,5 @@ def test_steps_of_other_work_are_told_apart_when_the_cost_was_learned() -> None:
     expected = cost.expected(400, 1000)
     assert expected == pytest.approx(0.01 + 0.4 + 0.12, rel=0.05)
     cost.rescale(2.0)
+    assert expected is not None
     assert cost.expected(400, 1000) == pytest.approx(2 * expected)
