@@ -158,8 +158,11 @@ class Engine:
     def _begin(self, sequence: Sequence) -> None:
         prompt = sequence.prompt
         tokens = [*sequence.prompt_tokens, *sequence.generated]
+        # Where its cells lie changes how sums are rounded: a reproducible request finds the pool empty each time.
+        while sequence.is_reproducible and self._cache.evict_idle():
+            pass
         sequence.slot, tokens, num_cached, num_known = self._cache.acquire(
-            sequence.request_id, tokens, sequence.adapters, reuses=not sequence.is_reproducible
+            sequence.request_id, tokens, sequence.adapters
         )
         if not sequence.generated:
             sequence.prompt_tokens = tokens

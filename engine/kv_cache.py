@@ -148,9 +148,9 @@ class KVCache:
         shared = prefix.slot.cells[: prefix.num_cached] if prefix.slot else []
         return len(busy.union(shared)) + len(prompt) - prefix.num_covered
 
-    def acquire(self, owner: str, prompt: Sequence[int], adapters: AdapterKey = (), *, reuses: bool = True) -> Acquired:
-        """Give `owner` an idle slot that holds as much of `prompt` as can be had, or nothing if it `reuses` nothing."""
-        prefix = self.longest_prefix(prompt, adapters) if reuses else Prefix(None, 0, 0)
+    def acquire(self, owner: str, prompt: Sequence[int], adapters: AdapterKey = ()) -> Acquired:
+        """Give `owner` an idle slot that holds as much of `prompt` as can be had."""
+        prefix = self.longest_prefix(prompt, adapters)
         # The cached split of the same bytes may be longer than the prompt's own, and the context too small for it.
         if prefix.num_cached - prefix.num_covered > self.n_ctx - len(prompt):
             prefix = Prefix(None, 0, 0)

@@ -13,7 +13,6 @@ _FIRST_CHUNK_TOKENS = 64  # beside a reply, before the prefill rate is known
 _MIN_CHUNK_TOKENS = 16  # smaller ones cost more than they save: the weights are read for each
 _RATE_MIN_TOKENS = 16  # steps below this say little about the prefill rate
 _TURN_S = 0.05  # replies with other adapters cannot share a step: a group computes this long while all others wait
-_TurnKey = tuple[AdapterKey, str]  # adapters, and the request that has its steps for itself
 _MARGIN_TOKENS = 64  # room a reply must have beside its prompt when others run
 
 
@@ -41,7 +40,7 @@ class Scheduler:
         self._prefill_s_per_token: float | None = None
         self._mixes_parts = mixes_parts
         self._is_prompt_next = False
-        self._turn: _TurnKey | None = None
+        self._turn: AdapterKey = ()
         self._turn_spent_s = 0.0
         self._num_others = 0  # groups that wait while one has its turn
         self.waiting: deque[Sequence] = deque()
@@ -50,7 +49,7 @@ class Scheduler:
     def next_admissible(
         self, *, has_idle_slot: bool, num_cells_with: Callable[[list[int], AdapterKey], int]
     ) -> Sequence | None:
-        """Return the first waiting sequence if it can run now; none overtakes it.
+        """Return the first waiting sequence if it can run now; none overtakes it, a reproducible one runs alone.
 
         Args:
             num_cells_with: cells in use with a prompt for some adapters added, idle slots emptied.
@@ -58,6 +57,8 @@ class Scheduler:
         if not self.waiting or not has_idle_slot:
             return None
         first = self.waiting[0]
+        if self.running and (first.is_reproducible or self.running[0].is_reproducible):
+            return None
         if self.running:
             tokens = [*first.prompt_tokens, *first.generated]
             margin = min(first.prompt.sampling.max_tokens or _MARGIN_TOKENS, _MARGIN_TOKENS)
@@ -68,8 +69,7 @@ class Scheduler:
     def plan(self) -> list[PlannedPart]:
         """Return the next step: every running reply decodes, prompts fill the latency budget in order of arrival.
 
-        A step computes with one set of adapters; its sequences are those whose turn it is. A reproducible request is
-        a group of its own.
+        A step computes with one set of adapters; its sequences are those whose turn it is.
         """
         planned: list[PlannedPart] = []
         reading: list[Sequence] = []
@@ -81,9 +81,7 @@ class Scheduler:
         if not reading:
             return planned
         # Replies with other adapters wait for this step as those beside it do.
-        is_beside_reply = any(other.is_decoding for other in self.running)
-        # What a reproducible request computes at a time must not depend on who runs beside it, nor on how fast.
-        budget = self._chunk_tokens() if is_beside_reply and not reading[0].is_reproducible else self._n_ubatch
+        budget = self._chunk_tokens() if any(other.is_decoding for other in self.running) else self._n_ubatch
         if not self._mixes_parts:
             reading = reading[:1]
             self._is_prompt_next = not self._is_prompt_next
@@ -121,14 +119,14 @@ class Scheduler:
         return self.running[-1] if len(self.running) > 1 else None
 
     def _group(self) -> list[Sequence]:
-        """Return the running sequences whose group has its turn."""
-        keys = list(dict.fromkeys(map(_turn_key, self.running)))
+        """Return the running sequences whose adapters have their turn."""
+        keys = list(dict.fromkeys(sequence.adapters for sequence in self.running))
         self._num_others = max(len(keys) - 1, 0)
         turn_s = _TURN_S / max(self._num_others, 1)
         if self._turn not in keys or (len(keys) > 1 and self._turn_spent_s >= turn_s):
-            position = keys.index(self._turn) + 1 if self._turn is not None and self._turn in keys else 0
-            self._turn, self._turn_spent_s = keys[position % len(keys)] if keys else None, 0.0
-        return [sequence for sequence in self.running if _turn_key(sequence) == self._turn]
+            position = keys.index(self._turn) + 1 if self._turn in keys else 0
+            self._turn, self._turn_spent_s = keys[position % len(keys)] if keys else (), 0.0
+        return [sequence for sequence in self.running if sequence.adapters == self._turn]
 
     def _chunk_tokens(self) -> int:
         if self._prefill_s_per_token is None:
@@ -136,10 +134,6 @@ class Scheduler:
         # With several groups a reply waits for a step of each of the others.
         fitting = int(_STEP_BUDGET_S / max(self._num_others, 1) / self._prefill_s_per_token)
         return min(max(fitting, _MIN_CHUNK_TOKENS), self._n_ubatch)
-
-
-def _turn_key(sequence: Sequence) -> _TurnKey:
-    return sequence.adapters, sequence.request_id if sequence.is_reproducible else ""
 
 
 def _num_prefill(planned: list[PlannedPart]) -> int:

@@ -76,7 +76,7 @@ class Sequence:
 
     @property
     def is_reproducible(self) -> bool:
-        """Whether its steps keep their shape and their thread count, whatever else runs."""
+        """Whether it is computed alone, with one thread count."""
         return self.prompt.sampling.reproducible
 
     @property

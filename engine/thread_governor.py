@@ -53,6 +53,9 @@ class ThreadGovernor:
         self._others: float | None = None
         first = min(start or self.limit, self.limit)
         self._lanes = {kind: _Lane(first, clock()) for kind in StepKind}
+        # A neighbour may have been there first, and look as if the machine were just slow. A step of a prompt is long,
+        # and its threads wait less for each other: there it has to be likely.
+        self._lanes[StepKind.DECODE].has_free_try = self._lanes[StepKind.SHARED].has_free_try = True
 
     def next_count(self, kind: StepKind) -> int:
         """Return the threads for the next step of a kind: the settled count, or one that is tried for this step."""
@@ -72,8 +75,13 @@ class ThreadGovernor:
         Args:
             num_context: tokens that each of its tokens looked at.
         """
-        if seconds > 0:
-            self._lanes[kind].note(count, (num_tokens, num_context), seconds, self.limit, self._clock())
+        if seconds <= 0:
+            return
+        lane, before = self._lanes[kind], self._lanes[kind].settled
+        lane.note(count, (num_tokens, num_context), seconds, self.limit, self._clock())
+        if lane.settled < before:
+            for other in self._lanes.values():
+                other.has_free_try = other is not lane
 
     def set_limit(self, limit: int) -> None:
         """Never use more than this many threads from now on."""
@@ -132,6 +140,7 @@ class _Lane:
     Attributes:
         settled: the count in use.
         is_alert: whether other programs have just begun to use more, so that one slow step says enough.
+        has_free_try: whether fewer threads may be tried once whatever that costs.
         is_disturbed: whether it was left for fewer because it had suddenly become slow.
         is_crowded: whether other programs leave no core for one more thread.
     """
@@ -141,6 +150,7 @@ class _Lane:
         self.is_alert = False
         self.is_crowded = False
         self.is_disturbed = False
+        self.has_free_try = False
         self._cost = StepCost()
         self._recent: deque[float] = deque(maxlen=_NUM_RECENT)  # settled steps, time over what was expected
         self._rivals: dict[int, _Rival] = {}
@@ -190,6 +200,8 @@ class _Lane:
         rival = self._rivals.setdefault(count, _Rival())
         if now < rival.due or (count > self.settled and now < self._held_until):
             return False
+        if self.has_free_try and count < self.settled and not rival.number:
+            return True
         return self._extra_s(count) <= self._budget_s
 
     def _extra_s(self, count: int) -> float:
@@ -225,7 +237,7 @@ class _Lane:
         self._budget_s = min(self._budget_s + share * seconds + lost_s / 2, most_s)
         if self._is_slow(now):
             self._suspect()
-        elif 1 / _SLOW < ratio < _SLOW:
+        elif not self._cost.is_known or 1 / _SLOW < ratio < _SLOW:
             self._cost.learn(*work, seconds)
         elif statistics.median(self._recent) < 1 / _SLOW:
             self._cost.rescale(statistics.median(self._recent))
@@ -256,6 +268,7 @@ class _Lane:
 
     def _note_rival(self, count: int, ratio: float, expected_s: float, limit: int, now: float) -> None:
         rival = self._rivals.setdefault(count, _Rival())
+        self.has_free_try = self.has_free_try and count > self.settled
         base = statistics.fmean(self._recent)
         rival.add(math.log(ratio / base))
         extra_s = max(0.0, (ratio - base) * expected_s)

@@ -63,7 +63,7 @@ def _add_sampling(group: argparse._ArgumentGroup) -> None:
     group.add_argument(
         "--reproducible",
         action="store_true",
-        help="compute the reply by itself, with fixed threads and nothing from the cache: the same seed, the same text",
+        help="compute the reply alone, with fixed threads and an empty cache: the same seed, the same text",
     )
     group.add_argument("--grammar", metavar="FILE", help="a GBNF grammar that the reply has to follow")
     group.add_argument("--json-schema", metavar="FILE", help="a JSON schema that the reply, JSON then, has to follow")

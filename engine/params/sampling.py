@@ -36,8 +36,8 @@ class SamplingParams(msgspec.Struct, frozen=True, kw_only=True):
         samplers: the steps to take, in this order, from SAMPLER_NAMES; empty takes all in their usual order.
         logit_bias: (token, what is added to its logit).
         grammar: GBNF text that the answer has to follow, checked by the engine.
-        reproducible: compute this reply by itself, with one thread count and nothing of the cache, so that the same
-            seed gives the same text whatever else goes on. Slower for all replies that run beside it.
+        reproducible: compute this reply alone, with one thread count and an empty cache, so that the same seed gives
+            the same text whatever else goes on. Other replies wait, and cached chats are read again afterwards.
         json_schema: JSON Schema text that the answer has to follow; not together with a grammar.
 
     Raises:

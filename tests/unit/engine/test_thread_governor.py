@@ -95,23 +95,23 @@ class Machine:
 @pytest.mark.parametrize(
     ("num_cores", "serial", "num_busy"), [(2, 0.68, 1), (8, 0.1, 1), (8, 0.1, 3)], ids=["1 of 2", "1 of 8", "3 of 8"]
 )
-@pytest.mark.parametrize("seed", [1, 2, 3], ids=str)
+@pytest.mark.parametrize("seed", [1, 2], ids=str)
 def test_a_neighbour_is_made_way_for_and_its_leaving_noticed_when_it_comes_and_goes(
     num_cores: int, serial: float, num_busy: int, noise: float, tells: bool, seed: int
 ) -> None:
     busy = [0]
     machine = Machine(num_cores, lambda now: busy[0], serial, noise=noise, tells=tells, seed=seed)
-    machine.run(20.0)
+    machine.run(8.0)
     assert machine.settled == num_cores
     busy[0] = num_busy
-    machine.run(30.0)
-    assert machine.reached_at(num_cores - num_busy, 20.0) - 20.0 < 0.5
+    machine.run(14.0)
+    assert machine.reached_at(num_cores - num_busy, 8.0) - 8.0 < 0.5
     busy[0] = 0
-    machine.run(40.0)
-    assert machine.reached_at(num_cores, 30.0) - 30.0 < 2.0
+    machine.run(20.0)
+    assert machine.reached_at(num_cores, 14.0) - 14.0 < 2.0
 
 
-@pytest.mark.parametrize("seed", [1, 2, 3], ids=str)
+@pytest.mark.parametrize("seed", [1, 2], ids=str)
 @pytest.mark.parametrize("noise", [0.0, 0.1], ids=["even", "noise"])
 @pytest.mark.parametrize(
     ("num_cores", "serial", "cost_s"),
@@ -122,7 +122,7 @@ def test_it_stays_within_two_percent_of_the_best_fixed_count_when_nobody_disturb
     num_cores: int, serial: float, cost_s: float, noise: float, seed: int
 ) -> None:
     machine = Machine(num_cores, serial=serial, noise=noise, cost_s=cost_s, seed=seed)
-    machine.run(60.0)
+    machine.run(30.0)
     assert machine.regret < 0.02
 
 
@@ -133,6 +133,12 @@ def test_it_finds_fewer_threads_when_the_neighbour_was_there_first(tells: bool) 
     assert machine.settled == 1
     machine.run(20.0)
     assert machine.regret < 0.06
+
+
+def test_it_finds_fewer_threads_when_steps_are_long_and_the_neighbour_was_there_first() -> None:
+    machine = Machine(busy=lambda now: 1, noise=0.5, cost_s=0.2)
+    machine.run(15.0)
+    assert machine.settled == 1
 
 
 @pytest.mark.parametrize("period_s", [0.1, 0.3, 1.0], ids=str)
