@@ -92,7 +92,7 @@ class ModelParams(msgspec.Struct, frozen=True, kw_only=True):
         int,
         ParamInfo(
             label="Threads",
-            help="Threads that compute. 0 chooses the physical cores this program may use.",
+            help="Threads that compute. 0 chooses the best count, and makes way for other programs.",
             minimum=0,
             maximum=512,
             soft_maximum=64,
