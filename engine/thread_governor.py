@@ -53,8 +53,8 @@ class ThreadGovernor:
         self._others: float | None = None
         first = min(start or self.limit, self.limit)
         self._lanes = {kind: _Lane(first, clock()) for kind in StepKind}
-        # A neighbour may have been there first, and look as if the machine were just slow. A step of a prompt is long,
-        # and its threads wait less for each other: there it has to be likely.
+        # A neighbour may have been there first, and look as if the machine were just slow. Prompts have few and long
+        # steps: what is best for replies is taken over there until it is known better.
         self._lanes[StepKind.DECODE].has_free_try = self._lanes[StepKind.SHARED].has_free_try = True
 
     def next_count(self, kind: StepKind) -> int:
@@ -79,9 +79,10 @@ class ThreadGovernor:
             return
         lane, before = self._lanes[kind], self._lanes[kind].settled
         lane.note(count, (num_tokens, num_context), seconds, self.limit, self._clock())
-        if lane.settled < before:
+        if lane.settled != before and kind is not StepKind.PREFILL:
             for other in self._lanes.values():
-                other.has_free_try = other is not lane
+                if other is not lane:
+                    other.follow(lane.settled)
 
     def set_limit(self, limit: int) -> None:
         """Never use more than this many threads from now on."""
@@ -151,6 +152,7 @@ class _Lane:
         self.is_crowded = False
         self.is_disturbed = False
         self.has_free_try = False
+        self._has_own_count = False
         self._cost = StepCost()
         self._recent: deque[float] = deque(maxlen=_NUM_RECENT)  # settled steps, time over what was expected
         self._rivals: dict[int, _Rival] = {}
@@ -181,6 +183,16 @@ class _Lane:
             if 1 <= count <= limit and self._is_due(count, now):
                 return count
         return self.settled
+
+    def follow(self, count: int) -> None:
+        """Take over what another kind has found out, unless this one has found a count of its own."""
+        self.has_free_try = True
+        if not self._has_own_count and count != self.settled:
+            self.settled = count
+            self._cost = StepCost()
+            self._recent.clear()
+            self._rivals.clear()
+            self._ladder.clear()
 
     def keep_within(self, limit: int) -> None:
         """Use no more threads than `limit`, and look whether others suit better."""
@@ -313,6 +325,7 @@ class _Lane:
         elif now - self._raised_at < max(_FLUTTER_S, self._hold_s):
             self._hold_s = min(max(1.0, 2 * self._hold_s), _MAX_HOLD_S)
             self._held_until = now + self._hold_s
+        self._has_own_count = True
         change = self._rivals[count].mean + math.log(statistics.fmean(self._recent))
         self._cost.rescale(math.exp(change))
         self.settled = count

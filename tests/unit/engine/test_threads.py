@@ -229,14 +229,15 @@ def test_threads_are_shared_when_another_model_computes_too():
     assert rig.steps(100)[-1].reason is ThreadsReason.ALL
 
 
-def test_several_replies_and_prompts_have_counts_of_their_own():
+def test_prompts_follow_replies_until_a_count_of_their_own_is_found():
     rig = Rig()
     rig.steps(30, num_rows=3)
     rig.busy, rig.is_disturbed = 1.0, True
     (event,) = rig.steps(60, num_rows=3)
-    assert (event.num_threads, event.num_prefill_threads) == (1, 2)
-    told = rig.steps(60, num_rows=1, num_tokens=30)
-    assert [(event.num_threads, event.num_prefill_threads) for event in told] == [(1, 1)]
+    assert (event.num_threads, event.num_prefill_threads) == (1, 1)
+    rig.is_disturbed = False  # as if a neighbour cost prompts nothing
+    told = rig.steps(60, num_tokens=30)
+    assert [(event.num_threads, event.num_prefill_threads) for event in told] == [(1, 2)]
 
 
 def test_calibration_is_short_and_leaves_nothing_behind_when_a_model_was_loaded():
