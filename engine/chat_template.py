@@ -44,6 +44,7 @@ class ChatTemplate:
         thinking: how the model marks what it thinks, None where it does not.
         specials: the texts that a message must not turn into tokens.
         user_lead: what stands in front of a user's message; known after `try_out`.
+        turn_change: what stands between a reply and the user's next message; known after `try_out`.
 
     Raises:
         ChatTemplateError: (from `try_out` and `render`) the template is missing, fails, or takes too long.
@@ -52,6 +53,7 @@ class ChatTemplate:
     def __init__(self, renderer: TemplateRenderer, vocabulary: Vocabulary, name: str | None = None) -> None:
         self.notices: list[str] = []
         self.user_lead = ""
+        self.turn_change = ""
         self._renderer = renderer
         self._vocabulary = vocabulary
         self._takes_system = True
@@ -86,6 +88,7 @@ class ChatTemplate:
                 "This model's template takes no system prompt: it is put in front of the first message."
             )
         self.user_lead = _user_lead(rendered.text, form.messages)
+        self.turn_change = _turn_change(rendered.text, form.messages)
 
     def render(self, messages: Sequence[ChatMessage], options: PromptOptions = _USUAL) -> RenderedPrompt:
         """Return the prompt of a chat, up to where the assistant's reply begins.
@@ -253,3 +256,10 @@ def _user_lead(text: str, chat: Sequence[ChatMessage]) -> str:
     while length < min(len(before_first), len(before_last)) and before_first[-1 - length] == before_last[-1 - length]:
         length += 1
     return before_last[len(before_last) - length :] if length else ""
+
+
+def _turn_change(text: str, chat: Sequence[ChatMessage]) -> str:
+    """Return what a template puts between a reply and the next message, from a rendered trial chat."""
+    before_last = text[: max(text.rfind(chat[-1].content), 0)]
+    _, found, between = before_last.rpartition(TRIAL_CHAT[2].content)
+    return between if found else ""

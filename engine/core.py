@@ -11,6 +11,7 @@ from engine.kv_cache import KVCache
 from engine.messages import Event, Failed, FinishReason, RequestState, StateChanged
 from engine.metrics import CacheMissCause, CacheReport, CacheSource
 from engine.miss_cause import ChatLedger
+from engine.read_ahead import ReadAhead
 from engine.scheduler import PlannedPart, Scheduler
 from engine.sequence import Prompt, Sequence
 from engine.threads import StepThreads
@@ -47,6 +48,7 @@ class Engine:
             mixes_parts=backend.mixes_parts,
         )
         self._ledger = ChatLedger(self._cache.common)
+        self._read_ahead = ReadAhead(backend, self._cache)
         self._is_admission_due = False
         self._events: list[Event] = []
         self._abort_lock = threading.Lock()  # guards the three below: Abort arrives on another thread
@@ -57,10 +59,11 @@ class Engine:
     @property
     def has_work(self) -> bool:
         """Whether `step()` has something to do."""
-        return bool(self._scheduler.running or self._scheduler.waiting)
+        return bool(self._scheduler.running or self._scheduler.waiting or self._read_ahead.is_due)
 
     def add(self, prompt: Prompt) -> list[Event]:
         """Take a request in; it starts at the next step that has room for it."""
+        self._read_ahead.drop()
         if not prompt.tokens:  # it would take its first token from a neighbour's logits
             error: RequestError = RequestError("The prompt is empty.", "Write something first.")
             return [Failed(request_id=prompt.request_id, error=error.info())]
@@ -90,12 +93,19 @@ class Engine:
             if any(item.sequence.request_id == request_id for item in self._in_step) and self._may_break_off():
                 self.backend.raise_abort()
 
+    def drop_read_ahead(self) -> None:
+        """Make way for what has come; safe from any thread."""
+        self._read_ahead.drop()
+
     def step(self) -> list[Event]:
         """Compute one batch and return what it brought."""
         self._finish_aborted()
         self._admit()
         if self._events:  # who was let in is told before the step, which may take seconds
             return self._take_events()
+        if not (self._scheduler.running or self._scheduler.waiting):
+            self._read_ahead.step()
+            return []
         planned = self._make_room(self._scheduler.plan())
         if planned and self._enter_step(planned):
             first, parts = planned[0].sequence, [part for _, part in planned]
@@ -114,6 +124,7 @@ class Engine:
 
     def fail_all(self, error: EngineError) -> list[Event]:
         """Fail every request, before the model goes."""
+        self._read_ahead.drop()
         for sequence in [*self._scheduler.running, *self._scheduler.waiting]:
             self._fail(sequence, error)
         return self._take_events()
@@ -325,6 +336,7 @@ class Engine:
         if sequence.slot is not None:
             held = sequence.prompt_tokens if sequence.stop_string else [*sequence.slot.tokens]
             self._ledger.note(sequence.prompt.chat_id, held, sequence.adapters)
+            self._read_ahead.note(sequence.slot, sequence.tokens_ahead(reason))
         self._end(sequence)
         self._events.extend(sequence.finish(reason, self._peak_memory()))
 

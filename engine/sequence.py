@@ -28,6 +28,8 @@ class Prompt(NamedTuple):
         adapters: in effect for this request.
         dropped: what was left out of the chat.
         thinking: how the reply marks thinking, None where it does not.
+        next_turn_tokens: what the prompt of the next message has behind this reply; none where it is not to be read
+            ahead.
     """
 
     request_id: str
@@ -43,6 +45,7 @@ class Prompt(NamedTuple):
     adapters: tuple[Adapter, ...] = ()
     dropped: TurnsDropped | None = None
     thinking: ThinkingStart | None = None
+    next_turn_tokens: tuple[int, ...] = ()
 
 
 class Sequence:
@@ -96,6 +99,16 @@ class Sequence:
         if done >= num_prompt:
             return self.generated[done - num_prompt :]
         return self.prompt_tokens[done:] + self.generated
+
+    def tokens_ahead(self, reason: FinishReason) -> list[int]:
+        """Return what the next message's prompt has beyond the cache, when the reply ends for `reason`.
+
+        Nothing is known of it unless the model itself came to the end of an answer: templates leave thinking out.
+        """
+        is_end = reason is FinishReason.STOP and self.stop_string is None and bool(self.generated)
+        if not is_end or self._text.num_thinking_tokens or not self.prompt.next_turn_tokens:
+            return []
+        return [*self.unread_tokens(), *self.prompt.next_turn_tokens]
 
     @property
     def is_decoding(self) -> bool:

@@ -2,6 +2,7 @@
 overflow, so that no message can forge a control token."""
 
 import functools
+import itertools
 import logging
 import queue
 import threading
@@ -25,6 +26,9 @@ _LOG = logging.getLogger(__name__)
 
 # Some vocabularies split text with a recursive matcher; see `text_tokens`. Only touched pages take memory.
 _STACK_BYTES = 128 * 1024 * 1024
+
+# Some vocabularies join what stands in front of a message with how it begins.
+_MESSAGES_BEGUN = ("a", "The", "1", "(", "\u4f60")
 
 _USUAL = PromptOptions()
 
@@ -76,6 +80,7 @@ class EncodedPrompt(NamedTuple):
         num_settled_tokens: tokens before the last user's message: what a later prompt of this chat begins with too.
         reply: the half answer that is to be continued.
         thinking: how its reply marks thinking, None where it does not.
+        next_turn_tokens: what the prompt of the next message has behind the reply, whatever the user writes.
     """
 
     tokens: list[int]
@@ -83,6 +88,7 @@ class EncodedPrompt(NamedTuple):
     num_settled_tokens: int = 0
     reply: str = ""
     thinking: ThinkingStart | None = None
+    next_turn_tokens: tuple[int, ...] = ()
 
 
 class _Composed(NamedTuple):
@@ -93,6 +99,7 @@ class _Composed(NamedTuple):
     thinking: ThinkingFormat | None = None
     is_thinking: bool = False
     user_lead: str = ""
+    turn_change: str = ""
 
 
 class _Markers(NamedTuple):
@@ -121,6 +128,7 @@ class PromptEncoder:
         self._default = ChatTemplate(renderer, vocabulary)
         self._templates: dict[str, ChatTemplate] = {}  # those that were chosen for a request, tried out
         self._markers: dict[ThinkingFormat, _Markers] = {}
+        self._turn_changes: dict[str, tuple[int, ...]] = {"": ()}
         self._tokenizer = TextTokenizer(vocabulary)
         self._longest_piece = max(map(len, vocabulary.pieces), default=1) or 1
         own = (FILE_FORMAT,) if vocabulary.chat_template is not None else ()
@@ -191,6 +199,7 @@ class PromptEncoder:
             num_settled_tokens=self._num_settled_tokens(messages, composed, tokens),
             reply=composed.reply,
             thinking=self._thinking_start(composed),
+            next_turn_tokens=self._next_turn_tokens(composed.turn_change),
         )
 
     def matcher(self, sampling: SamplingParams, reply: str) -> Matcher | None:
@@ -291,12 +300,14 @@ class PromptEncoder:
             rendered = RenderedPrompt([*rendered.pieces, (thinking.closing_text.lstrip("\n"), False)])
             is_thinking = False
         if half is None:
-            return _Composed(rendered, "", thinking, is_thinking, template.user_lead)
+            return _Composed(rendered, "", thinking, is_thinking, template.user_lead, template.turn_change)
         begun = begin_reply(thinking, rendered.text, half.thinking, half.content, is_open=is_thinking)
         pieces = list(rendered.pieces)
         for text, is_marker in begun.pieces:
             pieces += [(text, False)] if is_marker else template.specials.split(text)
-        return _Composed(RenderedPrompt(pieces), half.content, thinking, begun.is_thinking, template.user_lead)
+        going_on = RenderedPrompt(pieces)
+        lead, change = template.user_lead, template.turn_change
+        return _Composed(going_on, half.content, thinking, begun.is_thinking, lead, change)
 
     def _check_length(self, *texts: str) -> None:
         """Refuse huge texts without the work of tokenising them: no token is longer than the longest piece."""
@@ -319,6 +330,14 @@ class PromptEncoder:
                 frozenset(token for token, piece in controls if piece and piece in texts),
             )
         return ThinkingStart(thinking, composed.is_thinking, *self._markers[thinking])
+
+    def _next_turn_tokens(self, turn_change: str) -> tuple[int, ...]:
+        """Return the tokens of the text between two turns up to where the next message may change them."""
+        if turn_change not in self._turn_changes:
+            found = [self._tokenizer.tokenize_marker(turn_change + begun) for begun in _MESSAGES_BEGUN]
+            shared = itertools.takewhile(lambda column: len(set(column)) == 1, zip(*found, strict=False))
+            self._turn_changes[turn_change] = tuple(column[0] for column in shared)
+        return self._turn_changes[turn_change]
 
     def _num_system_tokens(
         self, messages: Sequence[ChatMessage], rendered: RenderedPrompt, tokens: Sequence[int]

@@ -52,6 +52,7 @@ from engine.tokenizing import PromptEncoder, TokenizerThread
 
 _LOG = logging.getLogger(__name__)
 _PROGRESS_INTERVAL_S = 0.05
+_NEEDS_CONTEXT = (Generate, LoadModel, UnloadModel, MeasureCacheTypes)
 
 Emit = Callable[[Event], None]
 
@@ -91,6 +92,8 @@ class WorkerLoop:
     def submit(self, command: Command) -> None:
         """Take a command from any thread; what must not wait for a step or a load acts at once."""
         with self._lock:
+            if self._engine is not None and isinstance(command, _NEEDS_CONTEXT):
+                self._engine.drop_read_ahead()
             if isinstance(command, Generate):
                 self._pending.add(command.request_id)
             elif isinstance(command, Abort):
@@ -258,6 +261,7 @@ class WorkerLoop:
                     reply=encoded.reply,
                     matcher=encoder.matcher(command.sampling, encoded.reply),
                     thinking=encoded.thinking,
+                    next_turn_tokens=encoded.next_turn_tokens if command.read_ahead else (),
                     adapters=command.adapters,
                     dropped=_dropped(request_id, fitted),
                 )
@@ -317,6 +321,7 @@ class WorkerLoop:
         try:
             if engine is None:
                 raise _no_model()
+            engine.drop_read_ahead()
             if engine.has_work or self._at_tokenizer:
                 raise EngineUnavailable("The engine is computing a reply.", "Measure again when it is done.")
             rows = self._get_loader().measure_cache_types(engine.backend)

@@ -45,7 +45,7 @@ CLIENT_HALF = {
     *("client", "process", "core_budget", "remote"),
 }
 WORKER_HALF = {
-    *("worker", "worker_loop", "core", "scheduler", "sequence", "kv_cache", "prompt_store"),
+    *("worker", "worker_loop", "core", "scheduler", "sequence", "kv_cache", "prompt_store", "read_ahead"),
     *("checkpoints", "overflow", "grammar"),
     *("miss_cause", "peak_memory", "probe_child"),
     *("speculative", "sampling", "threads", "thread_governor", "step_cost", "stopping", "detokenizer", "tokenizing"),

@@ -136,6 +136,8 @@ class Generate(msgspec.Struct, frozen=True, kw_only=True, tag=True):
     Attributes:
         chat_id: names the chat for the cause of a cache miss; None for a one-off request.
         adapters: in effect for this reply; loaded when first used.
+        read_ahead: whether to read on when the reply has ended and the engine is idle, so that the next message's
+            prompt starts later; it costs a moment of power, and no request waits for it.
     """
 
     request_id: str
@@ -144,6 +146,7 @@ class Generate(msgspec.Struct, frozen=True, kw_only=True, tag=True):
     chat_id: str | None = None
     options: PromptOptions = PromptOptions()
     adapters: tuple[Adapter, ...] = ()
+    read_ahead: bool = True
 
 
 class Abort(msgspec.Struct, frozen=True, kw_only=True, tag=True):
