@@ -2,6 +2,7 @@
 
 import threading
 from collections.abc import Sequence
+from typing import Any
 
 import pytest
 
@@ -264,11 +265,11 @@ def test_worker_reads_ahead_when_the_command_allows_it(reads_ahead: bool, record
     client.start(recorder.add)
     try:
         load(client, recorder)
-        chat = (ChatMessage(Role.USER, QUESTION),)
+        chat: tuple[ChatMessage, ...] = (ChatMessage(Role.USER, QUESTION),)
         client.send(Generate(request_id="a", messages=chat, read_ahead=reads_ahead))
         text = recorder.wait_for("a").text
-        engine = client._submit.__self__._engine
-        while engine.has_work:
+        loop: Any = client._submit
+        while loop.__self__._engine.has_work:
             pass
         chat += (ChatMessage(Role.ASSISTANT, text), ChatMessage(Role.USER, FOLLOW_UP))
         client.send(Generate(request_id="b", messages=chat))
