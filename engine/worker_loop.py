@@ -52,7 +52,7 @@ from engine.tokenizing import PromptEncoder, TokenizerThread
 
 _LOG = logging.getLogger(__name__)
 _PROGRESS_INTERVAL_S = 0.05
-_NEEDS_CONTEXT = (Generate, LoadModel, UnloadModel, MeasureCacheTypes)
+_NEEDS_CONTEXT = (Generate, LoadModel, UnloadModel, MeasureCacheTypes, Shutdown)
 
 Emit = Callable[[Event], None]
 

@@ -1,16 +1,18 @@
 """Reading ahead with real models: a follow-up starts behind the closed turn, and says what a cold context would."""
 
 import contextlib
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from engine import ChatMessage, EngineDescribed, Generate, ModelParams, ProcessClient, Role, SamplingParams
-from engine.messages import DescribeEngine
+from engine import ChatMessage, Finished, FinishReason, ModelParams, Role, SamplingParams
+from engine.core import Engine
 from engine.sequence import Prompt
-from tests.support.cold_check import Bench, RecordingBackend, Reply
-from tests.support.engine_driver import EngineDriver
+from engine.template_renderer import TemplateRenderer
+from engine.tokenizing import PromptEncoder
+from tests.support.cold_check import Bench, RecordingBackend, Reply, load_llama
 from tests.support.memory_matrix import Chat, Matrix
 from tests.support.tiny_models import TINY_MODELS
 
@@ -84,31 +86,36 @@ def test_replies_are_those_of_a_cold_context_when_turns_are_read_ahead(
         chats.reply(chat, user)
 
 
-def test_more_of_a_follow_up_is_cached_when_the_turn_was_read_ahead(starter_path: Path) -> None:
-    driver = EngineDriver(ProcessClient())
-    try:
-        driver.load(str(starter_path), ModelParams(n_ctx=2048, n_threads=1))
-        cached = {}
+@pytest.fixture
+def renderer() -> Iterator[TemplateRenderer]:
+    renderer = TemplateRenderer()
+    yield renderer
+    renderer.close()
+
+
+def test_more_of_a_follow_up_is_cached_when_the_turn_was_read_ahead(
+    starter_path: Path, renderer: TemplateRenderer
+) -> None:
+    backend = load_llama(starter_path, ModelParams(n_ctx=2048, n_threads=1))
+    encoder = PromptEncoder(backend.vocabulary, renderer, n_ctx=2048)
+    encoder.try_out()
+    num_evaluated = {}
+    with contextlib.closing(Engine(backend)) as engine:
         for reads_ahead in (False, True):
             question = ChatMessage(Role.USER, f"Say hello. {reads_ahead}")
-            answer = _ask(driver, question, reads_ahead=reads_ahead)
-            assert answer.finish_reason.value == "stop"
+            answer = _reply(engine, encoder, question, reads_ahead=reads_ahead)
+            assert answer.finish_reason is FinishReason.STOP
             after = (question, ChatMessage(Role.ASSISTANT, answer.text), ChatMessage(Role.USER, "Go on."))
-            second = _ask(driver, *after, reads_ahead=False)
-            cached[reads_ahead] = second.metrics.num_prompt_tokens - second.metrics.num_cached_tokens
-        assert cached[True] == cached[False] - 5, "both marks of the change, two line breaks and the role"
-    finally:
-        driver.client.close()
+            metrics = _reply(engine, encoder, *after, reads_ahead=False).metrics
+            num_evaluated[reads_ahead] = metrics.num_prompt_tokens - metrics.num_cached_tokens
+    assert num_evaluated[True] == num_evaluated[False] - 5, "two marks, two line breaks and the role"
 
 
-def _ask(driver: EngineDriver, *messages: ChatMessage, reads_ahead: bool) -> Any:
-    request_id = driver.new_id()
-    sampling = SamplingParams(temperature=0, max_tokens=60)
-    driver.client.send(Generate(request_id=request_id, messages=messages, sampling=sampling, read_ahead=reads_ahead))
-    answer = driver.wait_finished(request_id)
-    # Answered by the loop: by the second time it has made the step that was due.
-    for _ in range(2):
-        number = driver.new_id()
-        driver.client.send(DescribeEngine(request_id=number))
-        driver.wait_type(EngineDescribed, number)
-    return answer
+def _reply(engine: Engine, encoder: PromptEncoder, *messages: ChatMessage, reads_ahead: bool) -> Finished:
+    encoded = encoder.encode(messages)
+    prompt = Prompt("r", encoded.tokens, SamplingParams(temperature=0, max_tokens=60), 0, 0.0)
+    events = engine.add(prompt._replace(next_turn_tokens=encoded.next_turn_tokens if reads_ahead else ()))
+    while engine.has_work:
+        events += engine.step()
+    (finished,) = (event for event in events if isinstance(event, Finished))
+    return finished
