@@ -5,7 +5,15 @@ from collections.abc import Callable, Sequence
 from typing import NamedTuple, Protocol
 
 from engine.grammar import Matcher
-from engine.messages import Adapter, CacheTypeRow, EngineDescription, ModelDescription
+from engine.messages import (
+    Adapter,
+    BareLoopRun,
+    CacheTypeRow,
+    EngineDescription,
+    MachineSpeed,
+    ModelDescription,
+    RunBareLoop,
+)
 from engine.params import ModelParams, SamplingParams
 
 OnProgress = Callable[[float], bool]
@@ -240,6 +248,16 @@ class Loader(Protocol):
         """Return size and speed of pairs of cache types with the backend that was loaded last.
 
         Ends early, with rows left unmeasured, when the backend's abort is raised.
+        """
+
+    def measure_machine(self, n_threads: int) -> MachineSpeed:
+        """Return how fast so many threads read memory and multiply; 0 takes as many as a model would get."""
+
+    def run_bare_loop(self, backend: Backend, request: RunBareLoop) -> BareLoopRun:
+        """Run the thinnest loop on the library, with the backend that was loaded last.
+
+        Raises:
+            DecodeFailed: it could not be run.
         """
 
     def describe(self) -> EngineDescription:

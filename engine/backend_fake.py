@@ -14,9 +14,19 @@ from collections.abc import Sequence
 from dataclasses import dataclass, fields
 
 from engine.backend import AdapterKey, Backend, BatchPart, DecodeStatus, OnProgress
+from engine.backend_fake_measures import fake_bare_loop, fake_cache_types, fake_machine_speed
 from engine.errors import AdapterMismatch, DecodeFailed, ModelFileMissing
 from engine.grammar import Matcher
-from engine.messages import Adapter, CacheTypeRow, EngineDescription, MemoryKind, ModelDescription
+from engine.messages import (
+    Adapter,
+    BareLoopRun,
+    CacheTypeRow,
+    EngineDescription,
+    MachineSpeed,
+    MemoryKind,
+    ModelDescription,
+    RunBareLoop,
+)
 from engine.params import ModelParams, SamplingParams
 
 _WORDS = """
@@ -373,18 +383,15 @@ class FakeLoader:
 
     def measure_cache_types(self, backend: Backend) -> tuple[CacheTypeRow, ...]:
         """See Loader."""
-        description = backend.description
-        size = description.kv_bytes_per_token
-        return (
-            CacheTypeRow(
-                type_k=description.type_k,
-                type_v=description.type_v,
-                bytes_per_token=size,
-                total_bytes=size * description.n_ctx,
-                prefill_rate=1000.0,
-                decode_rate=100.0,
-            ),
-        )
+        return fake_cache_types(backend.description)
+
+    def measure_machine(self, n_threads: int) -> MachineSpeed:
+        """See Loader."""
+        return fake_machine_speed(n_threads)
+
+    def run_bare_loop(self, backend: Backend, request: RunBareLoop) -> BareLoopRun:
+        """See Loader."""
+        return fake_bare_loop(request)
 
     def describe(self) -> EngineDescription:
         """See Loader."""

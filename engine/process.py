@@ -21,6 +21,7 @@ from engine.errors import EngineDied as EngineDiedError
 from engine.errors import EngineError, EngineStartFailed, EngineUnavailable, InvalidParams, ProtocolMismatch
 from engine.messages import (
     PROTOCOL_VERSION,
+    BareLoopRun,
     CacheTypesMeasured,
     Command,
     Counted,
@@ -36,11 +37,14 @@ from engine.messages import (
     LoadCancelled,
     LoadModel,
     LogLine,
+    MachineMeasured,
     MeasureCacheTypes,
+    MeasureMachine,
     MessageError,
     ModelLoaded,
     Rendered,
     RenderPrompt,
+    RunBareLoop,
     Shutdown,
     decode_command,
     decode_event,
@@ -48,8 +52,14 @@ from engine.messages import (
 )
 
 _LOG = logging.getLogger(__name__)
-_ASKING = (LoadModel, Generate, CountTokens, RenderPrompt, DescribeEngine, MeasureCacheTypes)
-_FINAL = (ModelLoaded, LoadCancelled, Finished, Failed, Counted, Rendered, EngineDescribed, CacheTypesMeasured)
+_ASKING = (
+    *(LoadModel, Generate, CountTokens, RenderPrompt, DescribeEngine),
+    *(MeasureCacheTypes, MeasureMachine, RunBareLoop),
+)
+_FINAL = (
+    *(ModelLoaded, LoadCancelled, Finished, Failed, Counted, Rendered, EngineDescribed),
+    *(CacheTypesMeasured, MachineMeasured, BareLoopRun),
+)
 _LOG_TAIL_LINES = 40
 _EXIT_WAIT_S = 2.0
 

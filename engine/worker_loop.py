@@ -15,10 +15,10 @@ import msgspec
 from engine.backend import Loader
 from engine.core import Engine
 from engine.errors import EngineError, EngineUnavailable, InternalError
+from engine.measuring import measure, no_model
 from engine.messages import (
     PROTOCOL_VERSION,
     Abort,
-    CacheTypesMeasured,
     CancelLoad,
     Command,
     Counted,
@@ -33,11 +33,13 @@ from engine.messages import (
     LoadModel,
     LoadProgress,
     MeasureCacheTypes,
+    MeasureMachine,
     ModelLoaded,
     ModelUnloaded,
     Overflow,
     Rendered,
     RenderPrompt,
+    RunBareLoop,
     SetThreads,
     Shutdown,
     TurnsDropped,
@@ -157,8 +159,8 @@ class WorkerLoop:
                 self._render(command)
             case DescribeEngine():
                 self._describe(command)
-            case MeasureCacheTypes():
-                self._measure_cache_types(command)
+            case MeasureCacheTypes() | MeasureMachine() | RunBareLoop():
+                self._measure(command)
             case SetThreads():
                 self._most_threads = command.most
                 if self._engine is not None:
@@ -241,7 +243,7 @@ class WorkerLoop:
         request_id = command.request_id
         self._at_tokenizer.add(request_id)
         if encoder is None:
-            self._add(_Encoded(request_id, None, _no_model()))
+            self._add(_Encoded(request_id, None, no_model()))
             return
 
         def encode_prompt() -> None:
@@ -277,7 +279,7 @@ class WorkerLoop:
             return  # it failed, and was taken off the books, when its model was unloaded
         self._at_tokenizer.discard(request_id)
         if item.prompt is None or engine is None:
-            self._emit(Failed(request_id=request_id, error=(item.error or _no_model()).info()))
+            self._emit(Failed(request_id=request_id, error=(item.error or no_model()).info()))
         else:
             self._send_all(engine.add(item.prompt))
         with self._lock:
@@ -316,19 +318,18 @@ class WorkerLoop:
             return
         self._emit(EngineDescribed(request_id=command.request_id, description=description))
 
-    def _measure_cache_types(self, command: MeasureCacheTypes) -> None:
+    def _measure(self, command: MeasureCacheTypes | MeasureMachine | RunBareLoop) -> None:
         engine = self._engine
+        event: Event
         try:
-            if engine is None:
-                raise _no_model()
-            engine.drop_read_ahead()
-            if engine.has_work or self._at_tokenizer:
+            if engine is not None:
+                engine.drop_read_ahead()
+            if engine is not None and (engine.has_work or self._at_tokenizer):
                 raise EngineUnavailable("The engine is computing a reply.", "Measure again when it is done.")
-            rows = self._get_loader().measure_cache_types(engine.backend)
+            event = measure(command, self._get_loader(), engine.backend if engine else None)
         except Exception as error:
-            self._emit(Failed(request_id=command.request_id, error=_shown(error).info()))
-            return
-        self._emit(CacheTypesMeasured(request_id=command.request_id, rows=rows))
+            event = Failed(request_id=command.request_id, error=_shown(error).info())
+        self._emit(event)
 
     def _answer(self, request_id: str, compute: Callable[[], Event]) -> None:
         """Compute an event on the tokeniser thread and send it, or the failure."""
@@ -380,13 +381,9 @@ def _dropped(request_id: str, fitted: Fitted) -> TurnsDropped | None:
     )
 
 
-def _no_model() -> EngineError:
-    return EngineUnavailable("No model is loaded.", "Load a model first.")
-
-
 def _needed(encoder: PromptEncoder | None) -> PromptEncoder:
     if encoder is None:
-        raise _no_model()
+        raise no_model()
     return encoder
 
 

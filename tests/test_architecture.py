@@ -47,11 +47,13 @@ CLIENT_HALF = {
 WORKER_HALF = {
     *("worker", "worker_loop", "core", "scheduler", "sequence", "kv_cache", "prompt_store", "read_ahead"),
     *("checkpoints", "overflow", "grammar"),
+    *("worker", "worker_loop", "core", "scheduler", "sequence", "kv_cache", "prompt_store"),
+    *("checkpoints", "overflow", "grammar", "measuring", "machine_speed"),
     *("miss_cause", "peak_memory", "probe_child"),
     *("speculative", "sampling", "threads", "thread_governor", "step_cost", "stopping", "detokenizer", "tokenizing"),
     *("chat_template", "chat_formats", "chat_forms", "template_renderer", "template_child", "special_texts"),
     *("text_tokens", "reasoning", "reply_text", "scoring", "importance"),
-    *("backend", "backend_llama", "backend_fake"),
+    *("backend", "backend_llama", "backend_fake", "backend_fake_measures"),
 }
 
 # A widget gets data and gives signals; who talks to the engine, the disk or the network is above it.

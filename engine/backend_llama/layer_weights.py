@@ -59,6 +59,26 @@ def sum_layers(tensors: Iterator[tuple[str, int]], n_layer: int) -> LayerWeights
     return LayerWeights(tuple(layers), tuple(experts))
 
 
+def active_weight_bytes(path: str, experts_in_use: float) -> int:
+    """Return the bytes of a model's weights that one token of decode reads; a malformed file may end the process."""
+    return sum_active((tensor for part in model_parts(Path(path)) for tensor in _tensors(part)), experts_in_use)
+
+
+def sum_active(tensors: Iterator[tuple[str, int]], experts_in_use: float) -> int:
+    """Return what one token reads of tensors with their names and bytes.
+
+    Of an input table that is not the output too it reads a row, of experts a share.
+    """
+    total, input_bytes, has_output = 0, 0, False
+    for name, num_bytes in tensors:
+        match = _LAYER_NAME.match(name)
+        is_expert = match is not None and _EXPERT_NAME.match(match[2]) is not None
+        total += round(num_bytes * experts_in_use) if is_expert else num_bytes
+        input_bytes = num_bytes if name == _INPUT_NAME else input_bytes
+        has_output = has_output or name == _OUTPUT_NAME
+    return total - (input_bytes if has_output else 0)
+
+
 def model_parts(path: Path) -> list[Path]:
     """Return the files of a split model, or just `path`."""
     match = re.fullmatch(r"(.*)-\d{5}-of-(\d{5})\.gguf", path.name)

@@ -12,10 +12,12 @@ import psutil
 
 from engine.backend import Backend, BatchPart, DecodeStatus, OnProgress
 from engine.backend_llama import library as native
+from engine.backend_llama.bare_loop import run_bare_loop
 from engine.backend_llama.cache_types import measure_cache_types
 from engine.backend_llama.context import AbortFlag, LlamaBackend
 from engine.backend_llama.estimate import LoadPlan, plan_load, size_text
-from engine.backend_llama.layer_weights import model_parts
+from engine.backend_llama.layer_weights import active_weight_bytes, model_parts
+from engine.backend_llama.matmul_rate import matmul_rate
 from engine.backend_llama.native_params import (
     PROBE_TOKENS,
     context_settings,
@@ -32,9 +34,19 @@ from engine.backend_llama.probing import (
 )
 from engine.backend_llama.vocabulary import LlamaVocabulary
 from engine.errors import DecodeFailed, ModelFileMissing, ModelLoadError, NotAChatModel, OutOfMemory, UnsupportedModel
-from engine.messages import CacheTypeRow, EngineDescription, MemoryKind, ModelDescription
+from engine.machine_speed import buffer_bytes, free_bytes, last_level_cache, read_bandwidth
+from engine.messages import (
+    BareLoopRun,
+    CacheTypeRow,
+    EngineDescription,
+    MachineSpeed,
+    MemoryKind,
+    ModelDescription,
+    RunBareLoop,
+)
 from engine.params import ModelParams
 from engine.probe_child import TIME_LIMIT_S
+from engine.threads import default_threads
 
 _LOG = logging.getLogger(__name__)
 _READ_BYTES = 8 * 1024 * 1024
@@ -134,6 +146,25 @@ class LlamaLoader:
         assert self._loaded is not None
         params, size, abort = self._loaded
         return measure_cache_types(backend.model, params, size, abort)
+
+    def measure_machine(self, n_threads: int) -> MachineSpeed:
+        """See Loader."""
+        threads, cache = n_threads or default_threads(), last_level_cache()
+        size = buffer_bytes(cache, free_bytes())
+        return MachineSpeed(
+            n_threads=threads,
+            read_bandwidth=read_bandwidth(threads, size),
+            buffer_bytes=size,
+            cache_bytes=cache,
+            matmul_rate=matmul_rate(threads),
+        )
+
+    def run_bare_loop(self, backend: Backend, request: RunBareLoop) -> BareLoopRun:
+        """See Loader."""
+        assert isinstance(backend, LlamaBackend)
+        assert self._loaded is not None
+        params, size, abort = self._loaded
+        return run_bare_loop(backend.model, params, size, abort, request)
 
 
 def _check_file(path: Path, params: ModelParams) -> _FileKey:
@@ -244,6 +275,7 @@ def _describe(made: _Made, path: str, plan: LoadPlan) -> ModelDescription:
         type_name=_text_of(library.llama_model_desc, model),
         n_params=library.llama_model_n_params(model),
         weight_bytes=library.llama_model_size(model),
+        active_weight_bytes=active_weight_bytes(path, _experts_in_use(model)),
         n_ctx=n_ctx_made,
         n_ctx_requested=params.n_ctx,
         n_ctx_train=library.llama_model_n_ctx_train(model),
@@ -294,6 +326,17 @@ def _probe(library: Any, backend: LlamaBackend, context: Any) -> None:
         backend.kind = MemoryKind.RECURRENT
     elif backend.n_swa > 0:
         backend.kind = MemoryKind.WINDOW
+
+
+def _experts_in_use(model: Any) -> float:
+    """Return the share of a layer's experts that one token uses; 1 in a model without any."""
+    architecture = meta(model, "general.architecture") or ""
+    try:
+        count = int(meta(model, f"{architecture}.expert_count") or 0)
+        used = int(meta(model, f"{architecture}.expert_used_count") or 0)
+    except ValueError:
+        return 1.0
+    return used / count if 0 < used <= count else 1.0
 
 
 def _text_of(function: Any, model: Any) -> str:

@@ -42,6 +42,8 @@ class ModelDescription(msgspec.Struct, frozen=True, kw_only=True):
         n_ctx: size of the shared KV pool in tokens, and the most one chat can hold.
         n_ctx_requested: what was asked for; 0 where the engine chose.
         weight_bytes: bytes of the model's tensors.
+        active_weight_bytes: the part of them that one token of decode reads: of experts only those in use, of a
+            separate input table next to nothing; 0 where it is not known.
         kv_bytes_per_token: bytes one more token takes in the KV cache, of all layers that keep every token; layers with
             a window count only where there are no others; 0 where states are all a model keeps.
         cache_bytes, compute_bytes: what the context takes: what holds it, and the buffers of a step.
@@ -75,6 +77,7 @@ class ModelDescription(msgspec.Struct, frozen=True, kw_only=True):
     kv_bytes_per_token: int
     has_chat_template: bool
     load_s: float
+    active_weight_bytes: int = 0
     memory: MemoryKind = MemoryKind.PLAIN
     cache_bytes: int = 0
     compute_bytes: int = 0
@@ -301,6 +304,44 @@ class CacheTypesMeasured(msgspec.Struct, frozen=True, kw_only=True, tag=True):
     rows: tuple[CacheTypeRow, ...]
 
 
+class MachineSpeed(msgspec.Struct, frozen=True, kw_only=True):
+    """What the processor can do, by the number of threads a model gets.
+
+    Attributes:
+        read_bandwidth: bytes a second out of memory: the fastest pass over a buffer that no cache holds.
+        buffer_bytes: of that buffer.
+        cache_bytes: of the last-level cache, 0 where the system does not tell.
+        matmul_rate: floating-point operations a second in a product of F16 matrices; None where it was not measured.
+    """
+
+    n_threads: int
+    read_bandwidth: float
+    buffer_bytes: int
+    cache_bytes: int
+    matmul_rate: float | None
+
+
+class MachineMeasured(msgspec.Struct, frozen=True, kw_only=True, tag=True):
+    """Answer to MeasureMachine."""
+
+    request_id: str
+    speed: MachineSpeed
+
+
+class BareLoopRun(msgspec.Struct, frozen=True, kw_only=True, tag=True):
+    """Answer to RunBareLoop.
+
+    Attributes:
+        prefill_s: seconds to read the prompts.
+        step_s: seconds of each step after that, the choice of the tokens included.
+    """
+
+    request_id: str
+    n_threads: int
+    prefill_s: float
+    step_s: tuple[float, ...]
+
+
 class EngineDied(msgspec.Struct, frozen=True, kw_only=True, tag=True):
     """The worker is gone; every open request has failed before this event. Made by the client.
 
@@ -332,5 +373,7 @@ Event = (
     | Rendered
     | EngineDescribed
     | CacheTypesMeasured
+    | MachineMeasured
+    | BareLoopRun
     | EngineDied
 )
