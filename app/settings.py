@@ -169,6 +169,41 @@ class Settings:
             section="Chats",
         ),
     ] = 30
+    power_watts: Annotated[
+        float,
+        SettingInfo(
+            type=float,
+            label="Power while computing",
+            help="What this computer draws, for the energy of a reply, where it cannot be read here. 0 is unknown.",
+            minimum=0.0,
+            maximum=2000.0,
+            step=5.0,
+            unit="W",
+            section="Cost",
+        ),
+    ] = 0.0
+    electricity_price: Annotated[
+        float,
+        SettingInfo(
+            type=float,
+            label="Price of electricity",
+            help="For a kilowatt hour, in your currency. 0 is unknown.",
+            minimum=0.0,
+            maximum=1000.0,
+            step=0.01,
+            unit="a kWh",
+            section="Cost",
+        ),
+    ] = 0.0
+    read_bandwidth: Annotated[
+        Mapping[str, Any],
+        SettingInfo(
+            type=dict,
+            label="Memory bandwidth",
+            help="Bytes a second, as measured here, by the number of threads.",
+            is_nested=True,
+        ),
+    ] = dataclasses.field(default_factory=dict)
     sampling: Annotated[
         Mapping[str, Any],
         SettingInfo(type=dict, label="Sampling", help="Sampling settings of all chats, by name.", is_nested=True),

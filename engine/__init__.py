@@ -77,7 +77,19 @@ from engine.messages import (
     TurnsDropped,
     UnloadModel,
 )
-from engine.metrics import CacheMissCause, CacheReport, CacheSource, RequestMetrics
+from engine.metrics import (
+    CacheMissCause,
+    CacheReport,
+    CacheSource,
+    RequestMetrics,
+    bandwidth_share,
+    batch_steps,
+    busy_share,
+    cost_per_million_tokens,
+    decode_bytes,
+    decode_ceiling,
+    joules_per_token,
+)
 from engine.params import (
     CACHE_TYPES,
     SAMPLER_NAMES,
@@ -181,9 +193,16 @@ __all__ = [
     "TurnsDropped",
     "UnloadModel",
     "UnsupportedModel",
+    "bandwidth_share",
+    "batch_steps",
+    "busy_share",
     "chat_of_rows",
     "clean_text",
+    "cost_per_million_tokens",
+    "decode_bytes",
+    "decode_ceiling",
     "error_from_info",
+    "joules_per_token",
     "param_infos",
     "text_of_content",
 ]

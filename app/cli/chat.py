@@ -1,6 +1,7 @@
 """`fireside chat`: answers a prompt, a pipe or a file of turns and exits; without any of them, the interactive chat."""
 
 import argparse
+import dataclasses
 import sys
 from collections.abc import Callable
 
@@ -28,9 +29,11 @@ from app.cli.reply_printer import ReplyPrinter
 from app.cli.session import Answer, ChatSession
 from app.cli.streams import is_terminal, read_standard_input, read_text_file
 from app.cli.terminal_text import is_blank
+from app.energy import EnergyMeter
 from app.errors import UsageError
 from app.known_models import KnownModels
 from app.paths import Paths
+from app.reply_measures import completed
 from app.settings import SettingsStore
 from engine import (
     ChatMessage,
@@ -113,6 +116,8 @@ class _OneShot:
         self._plan = plan
         self._store = store
         self._known = known
+        self._settings = store.load()[0]
+        self._meter = EnergyMeter(self._settings.power_watts)
         self._printer: _PlainPrinter | _JsonPrinter = _JsonPrinter() if as_json else _PlainPrinter()
 
     def run(self, conversations: list[Conversation]) -> ExitCode:
@@ -154,7 +159,7 @@ class _OneShot:
 
     def _ask(self, messages: tuple[ChatMessage, ...], chat_id: str) -> Answer:
         self._printer.begin()
-        plan = self._plan
+        plan, power = self._plan, self._meter.read()
         asked = self._session.ask(
             messages, plan.sampling, chat_id=chat_id, adapters=plan.adapters, options=plan.prompt_options
         )
@@ -167,9 +172,17 @@ class _OneShot:
                 case Delta():
                     self._printer.delta(item)
                 case Answer():
-                    self._printer.finished(item)
-                    return item
+                    answer = self._measured(item, self._meter.joules_since(power))
+                    self._printer.finished(answer)
+                    return answer
         raise RuntimeError("a request ended without an answer")
+
+    def _measured(self, answer: Answer, joules: float | None) -> Answer:
+        model, finished = self._session.model, answer.finished
+        if model is None:
+            return answer
+        metrics = completed(finished.metrics, model, self._settings, joules=joules)
+        return dataclasses.replace(answer, finished=msgspec.structs.replace(finished, metrics=metrics))
 
 
 class _JsonPrinter:

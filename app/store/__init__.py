@@ -13,6 +13,7 @@ from app.store.records import (
     ReplyEnd,
     new_id,
 )
+from app.store.runs import Run
 from app.store.search import find_places
 from app.store.store import ChatStore
 from app.store.tree import Chat
@@ -30,6 +31,7 @@ __all__ = [
     "NodeState",
     "Partial",
     "ReplyEnd",
+    "Run",
     "find_places",
     "new_id",
 ]

@@ -8,12 +8,12 @@ from collections.abc import Callable, Sequence
 from contextlib import closing, suppress
 from pathlib import Path
 
-from app.store.schema import create_tables
+from app.store.schema import add_runs, create_tables
 
 Migration = Callable[[sqlite3.Connection], None]
 
 # The n-th makes version n out of version n - 1, inside one transaction. Never change one that was released.
-MIGRATIONS: tuple[Migration, ...] = (create_tables,)
+MIGRATIONS: tuple[Migration, ...] = (create_tables, add_runs)
 
 NUM_BACKUPS = 3
 

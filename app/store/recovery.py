@@ -16,7 +16,7 @@ from app.store.search import index_all
 from engine import clean_text
 
 # What is worth reading; the rest follows from it, or is a count that begins anew.
-_WANTED = ("chats", "nodes", "partials", "drafts")
+_WANTED = ("chats", "nodes", "partials", "drafts", "runs")
 # By name, because a damaged row can hold anything.
 _NUMBERS = {"created_at", "changed_at", "saved_at", "change_number", "title_is_own", "is_pinned", "num_tokens"}
 _NUMBERS_OR_NOTHING = {"deleted_at", "deleted_clock", "owner_pid"}

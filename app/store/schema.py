@@ -3,7 +3,7 @@
 import sqlite3
 from pathlib import Path
 
-VERSION = 1
+VERSION = 2
 APPLICATION_ID = 0x46736964  # "Fsid": tells our files from those of others
 
 TABLES: dict[str, tuple[str, ...]] = {
@@ -19,6 +19,7 @@ TABLES: dict[str, tuple[str, ...]] = {
     "partials": ("node_id", "content", "thinking", "num_tokens", "saved_at"),
     "drafts": ("chat_id", "content", "saved_at"),
     "facts": ("name", "value"),
+    "runs": ("seq", "id", "kind", "created_at", "model_fingerprint", "model_name", "record"),
 }
 
 # The grams hold no text of their own (content=''), only which row has which gram: app/store/search.py.
@@ -80,6 +81,18 @@ CREATE INDEX chats_in_order ON chats(change_number);
 CREATE VIRTUAL TABLE grams USING fts5(held, content='', columnsize=0, detail=none, tokenize='ascii');
 """
 
+RUNS_TABLE = """
+CREATE TABLE runs (
+    seq INTEGER PRIMARY KEY AUTOINCREMENT,
+    id TEXT NOT NULL UNIQUE,
+    kind TEXT NOT NULL DEFAULT '',
+    created_at REAL NOT NULL DEFAULT 0,
+    model_fingerprint TEXT NOT NULL DEFAULT '',
+    model_name TEXT NOT NULL DEFAULT '',
+    record TEXT NOT NULL DEFAULT ''
+)
+"""
+
 _BUSY_S = 0.25
 _MAX_WAL_BYTES = 16 << 20
 
@@ -111,6 +124,11 @@ def create_tables(connection: sqlite3.Connection) -> None:
         if statement.strip():
             connection.execute(statement)
     connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
+
+
+def add_runs(connection: sqlite3.Connection) -> None:
+    """Add the table of measuring runs; within the caller's transaction."""
+    connection.execute(RUNS_TABLE)
 
 
 def missing_parts(connection: sqlite3.Connection) -> list[str]:

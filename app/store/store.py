@@ -17,6 +17,7 @@ from app.store.opening import Opened, mark_damaged, open_file
 from app.store.readers import Readers
 from app.store.records import ChatChange, ChatRow, Hit, NewChat, NewNode, Partial, ReplyEnd
 from app.store.rows import read_chat, read_chat_rows
+from app.store.runs import Run, add_run, read_runs
 from app.store.search import NUM_HITS, search
 from app.store.tree import Chat
 from app.store.writer import OnTrouble, Writer
@@ -207,6 +208,16 @@ class ChatStore:
         """Remove for good what was in the trash for the whole retention; to be called at the start and once a day."""
         now = self._clock()
         return self._write(lambda connection: trash.purge_expired(connection, now, self._retention_s))
+
+    # Measuring runs
+
+    def add_run(self, run: Run) -> Future[None]:
+        """Keep the record of a measuring run."""
+        return self._write(lambda connection: add_run(connection, run))
+
+    def list_runs(self, kind: str | None = None) -> list[Run]:
+        """Return the runs of a kind, or all, the newest first."""
+        return self._read(lambda connection: read_runs(connection, kind))
 
     # Life
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from app.errors import StoreTooNew
-from app.store import ChatStore
+from app.store import ChatStore, Run
 from app.store.migrations import MIGRATIONS, NUM_BACKUPS, back_up, migrate, version_of
 from app.store.schema import APPLICATION_ID, VERSION, connect_to_write
 from tests.unit.app.store.conftest import OpenStore
@@ -95,6 +95,23 @@ def test_present_file_is_not_copied(old_file: Path) -> None:
 def test_only_the_newest_copies_are_kept(old_file: Path) -> None:
     made = [back_up(old_file, version) for version in (1, 2, 10, 3, 4)]
     assert set(backups_of(old_file)) == set(made[-NUM_BACKUPS:])
+
+
+def test_first_version_gets_a_table_of_runs(path: Path, open_store: OpenStore) -> None:
+    with closing(sqlite3.connect(path)) as connection:
+        migrate(connection, path, migrations=MIGRATIONS[:1])
+        connection.execute("INSERT INTO chats (id, title, change_number) VALUES ('a', 'from version 1', 1)")
+        connection.commit()
+        assert version_of(connection) == 1
+    store = open_store()
+    assert [row.title for row in store.list_chats()] == ["from version 1"]
+    assert store.list_runs() == []
+    store.add_run(Run(kind="bench", model_name="tiny", record={"a": 1})).result()
+    assert [run.record for run in store.list_runs()] == [{"a": 1}]
+    (backup,) = backups_of(path)
+    with closing(sqlite3.connect(backup)) as copy:
+        assert version_of(copy) == 1
+        assert copy.execute("SELECT title FROM chats").fetchall() == [("from version 1",)]
 
 
 @pytest.mark.parametrize("version", [VERSION + 1, 2**31 - 1])
