@@ -2,6 +2,7 @@
 
 import contextlib
 import logging
+import os
 import sqlite3
 import tempfile
 from collections.abc import Iterable, Iterator, Sequence
@@ -49,6 +50,7 @@ def recover(damaged: Path, target: sqlite3.Connection) -> Recovered:
         target.execute("PRAGMA foreign_keys = OFF")
         target.execute("BEGIN IMMEDIATE")
         _take_raw_rows(copy, target)  # first, for SQLite writes into the copy; its own rows then replace these
+        _drop_half_page(copy)
         _take_rows(copy, target)
         _mend(target)
         index_all(target)
@@ -56,6 +58,14 @@ def recover(damaged: Path, target: sqlite3.Connection) -> Recovered:
         target.execute("PRAGMA foreign_keys = ON")
     counts = [target.execute(f"SELECT COUNT(*) FROM {table}").fetchone()[0] for table in ("chats", "nodes")]
     return Recovered(*counts)
+
+
+def _drop_half_page(copy: Path) -> None:
+    """Cut a file that was cut within a page back to whole ones: SQLite would take NULs for what is missing."""
+    with contextlib.closing(PageFile(copy)) as file:
+        whole = copy.stat().st_size // file.page_bytes * file.page_bytes
+    if whole:
+        os.truncate(copy, whole)
 
 
 def _take_rows(copy: Path, target: sqlite3.Connection) -> None:

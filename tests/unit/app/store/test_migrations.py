@@ -98,10 +98,11 @@ def test_only_the_newest_copies_are_kept(old_file: Path) -> None:
 
 
 def test_first_version_gets_a_table_of_runs(path: Path, open_store: OpenStore) -> None:
-    with closing(sqlite3.connect(path)) as connection:
+    path.parent.mkdir(exist_ok=True)
+    path.touch()
+    with closing(connect_to_write(path)) as connection:
         migrate(connection, path, migrations=MIGRATIONS[:1])
         connection.execute("INSERT INTO chats (id, title, change_number) VALUES ('a', 'from version 1', 1)")
-        connection.commit()
         assert version_of(connection) == 1
     store = open_store()
     assert [row.title for row in store.list_chats()] == ["from version 1"]

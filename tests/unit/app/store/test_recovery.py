@@ -101,7 +101,7 @@ def test_nothing_is_set_aside_when_sqlite_itself_mends_it(
     assert contents_of(store) == ALL_TEXTS
 
 
-@pytest.mark.parametrize("share", [0.1, 0.8, 0.95])
+@pytest.mark.parametrize("share", [0.1, 0.3, 0.5, 0.7, 0.8, 0.9, 0.95])
 def test_what_lies_before_a_cut_is_saved(
     damaged_file: Callable[..., bytes], open_store: OpenStore, share: float
 ) -> None:
