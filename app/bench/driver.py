@@ -1,0 +1,207 @@
+"""One engine as a measuring run uses it: every event with the time it came, on this process's clock."""
+
+import itertools
+import logging
+import queue
+import time
+from collections.abc import Sequence
+from typing import NamedTuple, TypeVar
+
+from app.bench.prompts import Messages
+from app.known_models import KnownModels
+from engine import (
+    Abort,
+    BareLoopRun,
+    Command,
+    Counted,
+    CountTokens,
+    Delta,
+    DescribeEngine,
+    EngineClient,
+    EngineDescribed,
+    EngineDescription,
+    Event,
+    Failed,
+    Finished,
+    Generate,
+    LoadCancelled,
+    LoadModel,
+    LogLine,
+    MachineMeasured,
+    MachineSpeed,
+    MeasureMachine,
+    ModelDescription,
+    ModelLoaded,
+    ModelParams,
+    PrefillProgress,
+    RunBareLoop,
+    SamplingParams,
+    error_from_info,
+)
+
+_ENGINE_LOG = logging.getLogger("engine.worker")
+_POLL_S = 0.2  # where a wait cannot be interrupted by a signal (Windows), Ctrl-C is seen after at most this long
+_SLICE_S = 0.002
+_Event = TypeVar("_Event", ModelLoaded, Counted, EngineDescribed, MachineMeasured, BareLoopRun, Finished)
+
+
+class Timed(NamedTuple):
+    """A reply with its times, in seconds on this process's clock.
+
+    Attributes:
+        ttft_s: from the question to the first text.
+        decode_rate: tokens a second after the first text; None where nothing came after it.
+        ended_at: of the clock.
+    """
+
+    finished: Finished
+    ttft_s: float
+    decode_rate: float | None
+    ended_at: float
+
+
+class _Open:
+    """What has come of a reply so far."""
+
+    def __init__(self, began: float) -> None:
+        self._began = began
+        self._first_at: float | None = None
+        self._num_at_first = 0
+        self.done: Timed | None = None
+
+    def take(self, at: float, event: Event) -> None:
+        if isinstance(event, Delta) and self._first_at is None:
+            self._first_at, self._num_at_first = at, event.num_generated_tokens
+        elif isinstance(event, Finished):
+            first = self._first_at or at
+            num_after = event.metrics.num_generated_tokens - self._num_at_first
+            is_timed = self._first_at is not None and num_after > 0 and at > first
+            self.done = Timed(event, first - self._began, num_after / (at - first) if is_timed else None, at)
+
+
+class BenchDriver:
+    """Asks an engine one thing after the other and waits.
+
+    Args:
+        client: not started; closed with this object.
+    """
+
+    def __init__(self, client: EngineClient) -> None:
+        self._client = client
+        self._events: queue.SimpleQueue[tuple[float, Event]] = queue.SimpleQueue()
+        self._numbers = itertools.count(1)
+        client.start(lambda event: self._events.put((time.perf_counter(), event)))
+
+    def __enter__(self) -> "BenchDriver":
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self._client.close()
+
+    def describe(self) -> EngineDescription:
+        """Return versions and devices of the engine."""
+        return self._answer(DescribeEngine(request_id=self._new_id()), EngineDescribed).description
+
+    def load(self, path: str, params: ModelParams, known: KnownModels | None = None) -> ModelDescription:
+        """Load a model, again if need be: nothing is cached afterwards.
+
+        Raises:
+            EngineError: it cannot be loaded.
+        """
+        is_known = known is not None and known.has(path, params)
+        command = LoadModel(request_id=self._new_id(), path=path, params=params, is_known=is_known)
+        description = self._answer(command, ModelLoaded).description
+        if known is not None:
+            known.add(path, params)
+        return description
+
+    def count_tokens(self, messages: Messages) -> int:
+        """Return the length of a chat."""
+        return self._answer(CountTokens(request_id=self._new_id(), messages=messages), Counted).num_tokens
+
+    def measure_machine(self) -> MachineSpeed:
+        """Return how fast the machine reads and multiplies."""
+        return self._answer(MeasureMachine(request_id=self._new_id()), MachineMeasured).speed
+
+    def run_bare_loop(self, num_prompt_tokens: int, num_tokens: int, num_sequences: int = 1) -> BareLoopRun:
+        """Return the times of the thinnest loop on the same library."""
+        command = RunBareLoop(
+            request_id=self._new_id(),
+            num_prompt_tokens=num_prompt_tokens,
+            num_tokens=num_tokens,
+            num_sequences=num_sequences,
+        )
+        return self._answer(command, BareLoopRun)
+
+    def ask(self, messages: Messages, num_tokens: int, *, seed: int = 0) -> Timed:
+        """Return a reply with its times."""
+        return self.ask_at_once([messages], num_tokens, seed=seed)[0][0]
+
+    def ask_at_once(self, chats: Sequence[Messages], num_tokens: int, *, seed: int = 0) -> tuple[list[Timed], float]:
+        """Return the replies to some chats asked at once, and the seconds until the last one was there."""
+        sampling = SamplingParams(temperature=0, max_tokens=num_tokens, seed=seed)
+        began = time.perf_counter()
+        replies = {self._new_id(): _Open(began) for _ in chats}
+        for request_id, messages in zip(replies, chats, strict=True):
+            self._client.send(Generate(request_id=request_id, messages=messages, sampling=sampling))
+        while any(reply.done is None for reply in replies.values()):
+            at, event = self._next()
+            reply = replies.get(getattr(event, "request_id", ""))
+            if reply is not None:
+                self._refuse_failure(event)
+                reply.take(at, event)
+        done = [reply.done for reply in replies.values() if reply.done is not None]
+        return done, max(reply.ended_at for reply in done) - began
+
+    def stop_in_prefill(self, messages: Messages, after_s: float) -> float:
+        """Ask, stop while the prompt is read, and return the seconds until that was answered."""
+        request_id = self._new_id()
+        self._client.send(Generate(request_id=request_id, messages=messages, sampling=SamplingParams(temperature=0)))
+        event: Event | None = None
+        while not isinstance(event, PrefillProgress):
+            at, event = self._next_of(request_id)
+            self._refuse_failure(event)
+        ends_at = time.perf_counter() + after_s
+        while time.perf_counter() < ends_at:
+            time.sleep(_SLICE_S)
+        began = time.perf_counter()
+        self._client.send(Abort(request_id=request_id))
+        while not isinstance(event, Finished):
+            at, event = self._next_of(request_id)
+            self._refuse_failure(event)
+        return max(0.0, at - began)  # a reply can have ended before it was stopped
+
+    def _new_id(self) -> str:
+        return f"bench-{next(self._numbers)}"
+
+    def _answer(self, command: Command, kind: type[_Event]) -> _Event:
+        request_id = getattr(command, "request_id", "")
+        self._client.send(command)
+        while True:
+            event = self._next_of(request_id)[1]
+            self._refuse_failure(event)
+            if isinstance(event, kind):
+                return event
+            if isinstance(event, LoadCancelled):
+                raise KeyboardInterrupt
+
+    def _next_of(self, request_id: str) -> tuple[float, Event]:
+        while True:
+            at, event = self._next()
+            if getattr(event, "request_id", None) == request_id:
+                return at, event
+
+    def _next(self) -> tuple[float, Event]:
+        while True:
+            try:
+                at, event = self._events.get(timeout=_POLL_S)
+            except queue.Empty:
+                continue
+            if isinstance(event, LogLine):
+                _ENGINE_LOG.log(event.level, "%s", event.text)
+                continue
+            return at, event
+
+    def _refuse_failure(self, event: Event) -> None:
+        if isinstance(event, Failed):
+            raise error_from_info(event.error)

@@ -1,0 +1,44 @@
+"""What a measuring run is to do."""
+
+import msgspec
+
+from app.errors import UsageError
+
+MAX_REPEATS, MIN_PROMPT, MAX_PROMPT = 1000, 16, 1_000_000
+SHORT_TOKENS = 48  # about what a short question is with its chat format
+PARALLEL = (2, 4, 8)
+
+
+class BenchPlan(msgspec.Struct, frozen=True, kw_only=True):
+    """The settings of a run.
+
+    Attributes:
+        prompt_tokens: about how long the long prompt is.
+        reply_tokens: of the replies whose decode is measured.
+        is_busy: whether all is measured again beside a program that keeps one core busy.
+        seed: of every reply; they are greedy, so it changes nothing but the record.
+
+    Raises:
+        UsageError: a number is out of range.
+    """
+
+    repeats: int = 5
+    prompt_tokens: int = 1024
+    reply_tokens: int = 64
+    is_busy: bool = False
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        if not 1 <= self.repeats <= MAX_REPEATS:
+            raise UsageError(f"--repeats is {self.repeats}.", f"Give a number from 1 to {MAX_REPEATS}.")
+        if not MIN_PROMPT <= self.prompt_tokens <= MAX_PROMPT:
+            raise UsageError(
+                f"--prompt-tokens is {self.prompt_tokens}.", f"Give a number from {MIN_PROMPT} to {MAX_PROMPT:,}."
+            )
+
+    @property
+    def n_ctx(self) -> int:
+        """The context that holds every chat of one repeat, so that none is evicted: a multiple of 256."""
+        chats = 3 * (self.prompt_tokens + 3 * self.reply_tokens)
+        parallel = max(PARALLEL) * (SHORT_TOKENS + self.reply_tokens)
+        return -(-(chats + parallel + 256) // 256) * 256

@@ -1,0 +1,50 @@
+"""The chats a run asks: of about a wanted length, none of which shares its beginning with another."""
+
+from collections.abc import Callable
+
+from engine import ChatMessage, Role
+
+Messages = tuple[ChatMessage, ...]
+
+_FILLER = "The keeper of the lighthouse wrote down the wind, the waves and every boat that passed before the night. "
+_TRIAL = 8
+
+
+class Prompts:
+    """Makes chats for one model.
+
+    Args:
+        count_tokens: of a chat as the model reads it.
+    """
+
+    def __init__(self, count_tokens: Callable[[Messages], int]) -> None:
+        self._count_tokens = count_tokens
+        few, more = count_tokens(_chat(0, 1)), count_tokens(_chat(0, 1 + _TRIAL))
+        self._per_filler = max(1.0, (more - few) / _TRIAL)
+        self._frame = few - self._per_filler
+
+    def long(self, number: int, num_tokens: int) -> Messages:
+        """Return a chat of at most about `num_tokens` tokens, and its beginning is of this number alone."""
+        count = max(1, int((num_tokens - self._frame) / self._per_filler))
+        return _chat(number, count)
+
+    def short(self, number: int) -> Messages:
+        """Return a question whose answer is long."""
+        text = f"Chapter {number}. Tell me a long story about a lighthouse and the sea."
+        return (ChatMessage(Role.SYSTEM, f"{number} is the number of this chat."), ChatMessage(Role.USER, text))
+
+    def follow_up(self, messages: Messages, reply: str) -> Messages:
+        """Return the chat that goes on after a reply."""
+        return (*messages, ChatMessage(Role.ASSISTANT, reply), ChatMessage(Role.USER, "And what happened next?"))
+
+    def num_tokens(self, messages: Messages) -> int:
+        """Return the length of a chat."""
+        return self._count_tokens(messages)
+
+
+def _chat(number: int, num_fillers: int) -> Messages:
+    system = ChatMessage(Role.SYSTEM, f"{number} is the number of this chat.")
+    return (
+        system,
+        ChatMessage(Role.USER, f"{_FILLER * num_fillers}\nSay in one sentence what the text above is about."),
+    )

@@ -1,0 +1,176 @@
+"""What is measured, in which order: each repeat begins with a load, and what is compared with the bare loop stands
+beside a run of it."""
+
+import contextlib
+from collections.abc import Callable, Iterator
+
+from app.bench.driver import BenchDriver, Timed
+from app.bench.neighbour import busy_neighbour
+from app.bench.plan import PARALLEL, BenchPlan
+from app.bench.prompts import Messages, Prompts
+from app.bench.record import Measure
+from app.known_models import KnownModels
+from engine import BareLoopRun, ModelDescription, ModelParams, bandwidth_share, decode_bytes
+
+OnProgress = Callable[[str, float], None]
+"""Told what is measured now, and the share that is done."""
+
+SECONDS, RATE, BYTES_RATE, FLOP_RATE, SHARE = "s", "tokens/s", "bytes/s", "flop/s", "share"
+MEASURES = {
+    "load": SECONDS,
+    "cold_ttft": SECONDS,
+    "follow_ttft": SECONDS,
+    "switch_ttft": SECONDS,
+    "prefill_short": RATE,
+    "prefill_long": RATE,
+    "decode_short": RATE,
+    "decode_long": RATE,
+    "stop_in_prefill": SECONDS,
+    **{f"parallel_{count}": RATE for count in PARALLEL},
+    "bandwidth": BYTES_RATE,
+    "matmul": FLOP_RATE,
+    "bandwidth_share": SHARE,
+}
+BUSY = "busy_"
+_SHORT_REPLY = 4  # where only the time to the first token counts
+_STOP_AFTER = 0.3  # of the time the prompt takes
+_NUMBERS_A_ROUND = 100  # of chats, so that none begins as one of another round
+_STAGES = ("load", "short prompt", "long prompt", "follow-up", "another chat", "stop", "several at once")
+
+
+class _Values:
+    """All values by measure."""
+
+    def __init__(self) -> None:
+        self.values: dict[str, list[float]] = {}
+        self.bare: dict[str, list[float]] = {}
+
+    def note(self, name: str, value: float | None, bare: float | None = None) -> None:
+        if value is None:
+            return
+        self.values.setdefault(name, []).append(value)
+        if bare is not None:
+            self.bare.setdefault(name, []).append(bare)
+
+    def measures(self, *, is_busy: bool) -> tuple[Measure, ...]:
+        prefixes = ("", BUSY) if is_busy else ("",)
+        return tuple(
+            Measure(
+                name=prefix + name,
+                unit=unit,
+                values=tuple(self.values.get(prefix + name, ())),
+                bare=tuple(self.bare.get(prefix + name, ())),
+            )
+            for prefix in prefixes
+            for name, unit in MEASURES.items()
+        )
+
+
+def run_scenarios(
+    driver: BenchDriver,
+    path: str,
+    params: ModelParams,
+    plan: BenchPlan,
+    *,
+    known: KnownModels | None = None,
+    on_progress: OnProgress = lambda text, share: None,
+) -> tuple[tuple[Measure, ...], ModelDescription]:
+    """Measure everything, and return it with what the model is.
+
+    Raises:
+        EngineError: the model cannot be loaded, or a request failed.
+    """
+    on_progress("first load", 0.0)
+    model = driver.load(path, params, known)  # tries the file out, and fills the system's cache
+    prompts = Prompts(driver.count_tokens)
+    values = _Values()
+    rounds = plan.repeats * (2 if plan.is_busy else 1)
+    number = 0
+    for prefix in ("", BUSY) if plan.is_busy else ("",):
+        with busy_neighbour() if prefix else contextlib.nullcontext():
+            for _ in range(plan.repeats):
+                stage = _Round(driver, prompts, plan, values, prefix=prefix, number=number)
+                for step, text in enumerate(stage.run(path, params)):
+                    beside = ", beside a busy program" if prefix else ""
+                    done = (number + step / len(_STAGES)) / rounds
+                    on_progress(f"repeat {number % plan.repeats + 1} of {plan.repeats}{beside}: {text}", done)
+                number += 1
+    return values.measures(is_busy=plan.is_busy), model
+
+
+class _Round:
+    """One repeat."""
+
+    def __init__(
+        self, driver: BenchDriver, prompts: Prompts, plan: BenchPlan, values: _Values, *, prefix: str, number: int
+    ) -> None:
+        self._driver = driver
+        self._prompts = prompts
+        self._plan = plan
+        self._values = values
+        self._prefix = prefix
+        self._number = number
+        self._first = number * _NUMBERS_A_ROUND
+
+    def run(self, path: str, params: ModelParams) -> Iterator[str]:
+        """Measure, yielding what comes next."""
+        yield _STAGES[0]
+        model = self._driver.load(path, params, None)
+        self._note("load", model.load_s)
+        speed = self._driver.measure_machine()
+        self._note("bandwidth", speed.read_bandwidth)
+        self._note("matmul", speed.matmul_rate)
+        yield _STAGES[1]
+        reply, _, _ = self._compare("short", self._prompts.short(self._first))
+        if model.active_weight_bytes and not model.n_gpu_layers and reply.decode_rate:
+            context = reply.finished.metrics.num_prompt_tokens + self._plan.reply_tokens / 2
+            size = decode_bytes(model.active_weight_bytes, model.kv_bytes_per_token, context)
+            self._note("bandwidth_share", bandwidth_share(speed.read_bandwidth, size, reply.decode_rate))
+        yield _STAGES[2]
+        chat = self._prompts.long(self._first + 1, self._plan.prompt_tokens)
+        reply, bare, _ = self._compare("long", chat)
+        self._note("cold_ttft", reply.ttft_s, bare.prefill_s)
+        cold_s = reply.ttft_s
+        yield _STAGES[3]
+        chat = self._prompts.follow_up(chat, reply.finished.text)
+        reply = self._ask(chat)
+        self._note("follow_ttft", reply.ttft_s)
+        yield _STAGES[4]
+        self._ask(self._prompts.long(self._first + 2, self._plan.prompt_tokens // 2))
+        self._note("switch_ttft", self._ask(self._prompts.follow_up(chat, reply.finished.text)).ttft_s)
+        yield _STAGES[5]
+        stopped = self._prompts.long(self._first + 3, self._plan.prompt_tokens)
+        self._note("stop_in_prefill", self._driver.stop_in_prefill(stopped, _STOP_AFTER * cold_s))
+        yield _STAGES[6]
+        self._several_at_once()
+
+    def _compare(self, length: str, chat: Messages) -> tuple[Timed, BareLoopRun, int]:
+        """Ask with the bare loop before or after it, in turns: whichever comes second finds a warmer machine."""
+        num_tokens = self._prompts.num_tokens(chat)
+        is_bare_first = self._number % 2 == 0
+        bare = self._driver.run_bare_loop(num_tokens, self._plan.reply_tokens) if is_bare_first else None
+        reply = self._driver.ask(chat, self._plan.reply_tokens, seed=self._plan.seed)
+        bare = bare or self._driver.run_bare_loop(num_tokens, self._plan.reply_tokens)
+        self._note(f"prefill_{length}", reply.finished.metrics.prefill_rate, num_tokens / bare.prefill_s)
+        self._note(f"decode_{length}", reply.decode_rate, _rate(bare))
+        return reply, bare, num_tokens
+
+    def _several_at_once(self) -> None:
+        for place, count in enumerate(PARALLEL):
+            chats = [self._prompts.short(self._first + 10 * (place + 1) + index) for index in range(count)]
+            num_prompt = self._prompts.num_tokens(chats[0])
+            bare = self._driver.run_bare_loop(num_prompt, self._plan.reply_tokens, count)
+            replies, seconds = self._driver.ask_at_once(chats, self._plan.reply_tokens, seed=self._plan.seed)
+            num_tokens = sum(reply.finished.metrics.num_generated_tokens for reply in replies)
+            bare_s = bare.prefill_s + sum(bare.step_s)
+            self._note(f"parallel_{count}", num_tokens / seconds, count * self._plan.reply_tokens / bare_s)
+
+    def _ask(self, chat: Messages) -> Timed:
+        return self._driver.ask(chat, _SHORT_REPLY, seed=self._plan.seed)
+
+    def _note(self, name: str, value: float | None, bare: float | None = None) -> None:
+        self._values.note(self._prefix + name, value, bare)
+
+
+def _rate(bare: BareLoopRun) -> float | None:
+    return len(bare.step_s) / sum(bare.step_s) if bare.step_s else None
