@@ -326,6 +326,9 @@ class WorkerLoop:
                 engine.drop_read_ahead()
             if engine is not None and (engine.has_work or self._at_tokenizer):
                 raise EngineUnavailable("The engine is computing a reply.", "Measure again when it is done.")
+            with self._lock:
+                if engine is not None and not self._is_ending:
+                    engine.backend.clear_abort()  # one that came too late for its request is still raised
             event = measure(command, self._get_loader(), engine.backend if engine else None)
         except Exception as error:
             event = Failed(request_id=command.request_id, error=_shown(error).info())

@@ -7,6 +7,7 @@ from app.errors import UsageError
 MAX_REPEATS, MIN_PROMPT, MAX_PROMPT = 1000, 16, 1_000_000
 SHORT_TOKENS = 48  # about what a short question is with its chat format
 PARALLEL = (2, 4, 8)
+_MIN_REPLY, _MAX_REPLY = 8, 64
 
 
 class BenchPlan(msgspec.Struct, frozen=True, kw_only=True):
@@ -14,7 +15,7 @@ class BenchPlan(msgspec.Struct, frozen=True, kw_only=True):
 
     Attributes:
         prompt_tokens: about how long the long prompt is.
-        reply_tokens: of the replies whose decode is measured.
+        reply_tokens: of the replies whose decode is measured; 0 chooses by the length of the prompt.
         is_busy: whether all is measured again beside a program that keeps one core busy.
         seed: of every reply; they are greedy, so it changes nothing but the record.
 
@@ -24,7 +25,7 @@ class BenchPlan(msgspec.Struct, frozen=True, kw_only=True):
 
     repeats: int = 5
     prompt_tokens: int = 1024
-    reply_tokens: int = 64
+    reply_tokens: int = 0
     is_busy: bool = False
     seed: int = 0
 
@@ -35,6 +36,10 @@ class BenchPlan(msgspec.Struct, frozen=True, kw_only=True):
             raise UsageError(
                 f"--prompt-tokens is {self.prompt_tokens}.", f"Give a number from {MIN_PROMPT} to {MAX_PROMPT:,}."
             )
+
+        if not 1 <= self.reply_tokens <= MAX_PROMPT:
+            chosen = min(_MAX_REPLY, max(_MIN_REPLY, self.prompt_tokens // 8))
+            msgspec.structs.force_setattr(self, "reply_tokens", chosen)
 
     @property
     def n_ctx(self) -> int:
