@@ -19,7 +19,7 @@ from app.known_models import KnownModels
 from app.model_choice import choose_model
 from app.paths import Paths
 from app.settings import Settings
-from engine import EngineDescription, EngineError, ModelParams, ProcessClient
+from engine import EngineDescription, EngineError, MachineSpeed, ModelParams, ProcessClient
 from models import STARTER_INSTALL, STARTER_LABEL, STARTER_LICENCE, find_starter
 
 _PACKAGES = ("llama-cpp-python", "PySide6-Essentials", "numpy", "msgspec", "prompt_toolkit")
@@ -41,16 +41,18 @@ def run(options: argparse.Namespace, paths: Paths) -> ExitCode:
     """
     failure: EngineError | None = None
     engine: EngineDescription | None = None
+    speed: MachineSpeed | None = None
     model: dict[str, Any] | None = None
     path = _model_path(options)
     try:
         with ChatSession(ProcessClient(fake=options.fake_engine)) as session:
             engine = session.describe_engine()
+            speed = session.measure_machine()
             if path is not None:
                 model = _measure(session, path, paths)
     except EngineError as error:
         failure = error
-    findings = _examine(paths, engine) | ({"model": model} if path is not None else {})
+    findings = _examine(paths, engine, speed) | ({"model": model} if path is not None else {})
     if options.json:
         print_event("doctor", **findings, error=failure.message if failure else None)
     else:
@@ -77,11 +79,12 @@ def _measure(session: ChatSession, path: str, paths: Paths) -> dict[str, Any] | 
     return {**msgspec.to_builtins(session.model), "cache_types": cache_types}
 
 
-def _examine(paths: Paths, engine: EngineDescription | None) -> dict[str, Any]:
+def _examine(paths: Paths, engine: EngineDescription | None, speed: MachineSpeed | None) -> dict[str, Any]:
     return {
         "versions": _versions(engine),
         "processor": _processor(engine),
         "memory": _memory(),
+        "speed": msgspec.to_builtins(speed) if speed else None,
         "devices": msgspec.to_builtins(engine.devices) if engine else [],
         "features": engine.features if engine else None,
         "paths": [_path(name, path) for name, path in _places(paths)],
@@ -160,6 +163,8 @@ def _print(findings: dict[str, Any]) -> None:
     print("Memory")
     print(f"  {'total':<20} {memory['total_bytes'] / _GIB:.1f} GiB")
     print(f"  {'available':<20} {memory['available_bytes'] / _GIB:.1f} GiB")
+    if findings["speed"]:
+        _print_speed(findings["speed"])
     print("Devices")
     for device in findings["devices"]:
         free = device["free_bytes"]
@@ -181,6 +186,13 @@ def _print(findings: dict[str, Any]) -> None:
     print(f"  {'can be opened' if display['available'] else display['reason']}")
     if display["hint"]:
         print(f"  {display['hint']}")
+
+
+def _print_speed(speed: dict[str, Any]) -> None:
+    threads = "1 thread" if speed["n_threads"] == 1 else f"{speed['n_threads']} threads"
+    print(f"  {'bandwidth':<20} {speed['read_bandwidth'] / 1e9:.1f} GB/s read by {threads}, as measured now")
+    if speed["matmul_rate"]:
+        print(f"  {'matrix product':<20} {speed['matmul_rate'] / 1e9:.0f} GFLOP/s")
 
 
 def _print_model(model: dict[str, Any]) -> None:

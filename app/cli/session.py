@@ -34,7 +34,10 @@ from engine import (
     LoadModel,
     LoadProgress,
     LogLine,
+    MachineMeasured,
+    MachineSpeed,
     MeasureCacheTypes,
+    MeasureMachine,
     ModelDescription,
     ModelLoaded,
     ModelParams,
@@ -52,8 +55,12 @@ _LOG = logging.getLogger(__name__)
 _ENGINE_LOG = logging.getLogger("engine.worker")
 # Where a wait cannot be interrupted by a signal (Windows), Ctrl-C is seen after at most this long.
 _POLL_S = 0.2
-_Answer = TypeVar("_Answer", Rendered, EngineDescribed, CacheTypesMeasured)
-_FINAL = (Finished, Failed, ModelLoaded, LoadCancelled, Rendered, EngineDescribed, CacheTypesMeasured)
+_Answer = TypeVar("_Answer", Rendered, EngineDescribed, CacheTypesMeasured, MachineMeasured)
+_Asking = RenderPrompt | DescribeEngine | MeasureCacheTypes | MeasureMachine
+_FINAL = (
+    *(Finished, Failed, ModelLoaded, LoadCancelled, Rendered),
+    *(EngineDescribed, CacheTypesMeasured, MachineMeasured),
+)
 
 # A chat goes on when it is longer than the context; that it was cut is said.
 USUAL_OPTIONS = PromptOptions(overflow=Overflow.DROP_OLDEST)
@@ -226,6 +233,14 @@ class ChatSession:
         """
         return self._only_answer(MeasureCacheTypes(request_id=self._next_id("measure")), CacheTypesMeasured).rows
 
+    def measure_machine(self) -> MachineSpeed:
+        """Return how fast the machine reads memory and multiplies, by the threads a model gets; takes a second.
+
+        Raises:
+            EngineError: the engine did not start, or died.
+        """
+        return self._only_answer(MeasureMachine(request_id=self._next_id("machine")), MachineMeasured).speed
+
     def _next_id(self, what: str) -> str:
         return f"{what}-{next(self._numbers)}"
 
@@ -235,7 +250,7 @@ class ChatSession:
             self._client.start(self._events.put)
         self._client.send(command)
 
-    def _only_answer(self, command: RenderPrompt | DescribeEngine | MeasureCacheTypes, kind: type[_Answer]) -> _Answer:
+    def _only_answer(self, command: _Asking, kind: type[_Answer]) -> _Answer:
         """Send a command that has one answer, and return it; Ctrl-C gives up."""
         self._send(command)
         for event in self._answers(command.request_id, None):

@@ -71,7 +71,7 @@ class _Loop:
             self._decode(1)
             self._library.llama_memory_seq_rm(self._library.llama_get_memory(self._context), 0, -1, -1)
             began = time.perf_counter()
-            tokens = [self._read(sequence, prompt) for sequence in range(self._num_sequences)]
+            tokens = self._read_all(prompt)
             previous = time.perf_counter()
             prefill_s, step_s = previous - began, []
             for index in range(request.num_tokens - 1):
@@ -85,14 +85,24 @@ class _Loop:
             request_id=request.request_id, n_threads=self._n_threads, prefill_s=prefill_s, step_s=tuple(step_s)
         )
 
-    def _read(self, sequence: int, prompt: list[int]) -> int:
+    def _read_all(self, prompt: list[int]) -> list[int]:
+        """Read the prompt in every sequence, as many of them in a step as fit whole."""
+        tokens: list[int] = []
+        num_together = max(1, self._most // len(prompt))
+        for first in range(0, self._num_sequences, num_together):
+            sequences = range(first, min(first + num_together, self._num_sequences))
+            tokens += self._read(sequences, prompt)
+        return tokens
+
+    def _read(self, sequences: range, prompt: list[int]) -> list[int]:
         for start in range(0, len(prompt), self._most):
             block = prompt[start : start + self._most]
-            for row, token in enumerate(block):
-                self._fill_row(row, sequence, token, start + row)
-                self._batch.logits[row] = start + row == len(prompt) - 1
-            self._decode(len(block))
-        return self._likeliest(len(block) - 1)
+            rows = [(sequence, start + place) for sequence in sequences for place in range(len(block))]
+            for row, (sequence, position) in enumerate(rows):
+                self._fill_row(row, sequence, prompt[position], position)
+                self._batch.logits[row] = position == len(prompt) - 1
+            self._decode(len(rows))
+        return [self._likeliest(len(block) * (place + 1) - 1) for place in range(len(sequences))]
 
     def _step(self, tokens: list[int], position: int) -> list[int]:
         for sequence, token in enumerate(tokens):

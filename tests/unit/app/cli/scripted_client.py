@@ -28,6 +28,9 @@ from engine import (
     LoadModel,
     LoadProgress,
     LogLine,
+    MachineMeasured,
+    MachineSpeed,
+    MeasureMachine,
     ModelDescription,
     ModelLoaded,
     OnEvent,
@@ -154,6 +157,8 @@ class ScriptedClient:
                 yield Rendered(request_id=command.request_id, text=f"{command.options.chat_format}:{text}")
             case DescribeEngine():
                 yield EngineDescribed(request_id=command.request_id, description=_ENGINE)
+            case MeasureMachine():
+                yield MachineMeasured(request_id=command.request_id, speed=_SPEED)
             case _:
                 raise AssertionError(f"unexpected {command}")
 
@@ -243,3 +248,4 @@ _ENGINE = EngineDescription(
     devices=(Device(name="CPU", description="a processor", kind="cpu", total_bytes=8, free_bytes=None),),
     default_threads=2,
 )
+_SPEED = MachineSpeed(n_threads=2, read_bandwidth=2.5e10, buffer_bytes=1 << 27, cache_bytes=1 << 25, matmul_rate=1.2e11)

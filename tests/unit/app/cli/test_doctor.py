@@ -35,6 +35,7 @@ def test_everything_is_one_event(data_dir: Path, capsys: pytest.CaptureFixture[s
     assert found["processor"]["usable_cores"] >= 1
     assert found["memory"]["total_bytes"] > found["memory"]["available_bytes"] > 0
     assert {place["name"]: place["writable"] for place in found["paths"]}["data"] is True
+    assert found["speed"]["read_bandwidth"] == 2.5e10
     assert found["starter"]["licence"] == "Apache-2.0"
     assert not data_dir.exists()
 
@@ -43,6 +44,7 @@ def test_text_names_what_matters(data_dir: Path, capsys: pytest.CaptureFixture[s
     assert examine(data_dir, as_json=False) == ExitCode.DONE
     out = capsys.readouterr().out
     assert all(word in out for word in ("llama.cpp", str(data_dir), "Apache-2.0", "a processor", "GiB", "Window"))
+    assert "25.0 GB/s read by 2 threads" in out
 
 
 @pytest.mark.allow_log(r"ERROR app\.cli\.session: ")
