@@ -20,6 +20,7 @@ DOCUMENTS = [
     "packaging/README.md",
     "docs/architecture.md",
     "docs/extending.md",
+    "docs/measuring.md",
     "docs/parameters.md",
     "docs/store.md",
     "docs/window.md",
