@@ -89,6 +89,34 @@ class EnergyMeter:
         return sum(watts) if watts else None
 
 
+class ReplyEnergy:
+    """Shares what is drawn among the replies that run: each gets an equal part of every moment it was there.
+
+    Reading a battery can take some milliseconds, so not for a thread that draws.
+    """
+
+    def __init__(self, meter: EnergyMeter) -> None:
+        self._meter = meter
+        self._joules: dict[str, float | None] = {}
+        self._at = meter.read()
+
+    def begin(self, reply_id: str) -> None:
+        """Note that a reply begins to be computed."""
+        self._share()
+        self._joules[reply_id] = 0.0
+
+    def end(self, reply_id: str) -> float | None:
+        """Note that a reply ended, and return its part; None where it cannot be known."""
+        self._share()
+        return self._joules.pop(reply_id, None)
+
+    def _share(self) -> None:
+        drawn, self._at = self._meter.joules_since(self._at), self._meter.read()
+        for reply_id, joules in self._joules.items():
+            known = None if drawn is None or joules is None else joules + drawn / len(self._joules)
+            self._joules[reply_id] = known
+
+
 def _text(path: Path) -> str:
     try:
         return path.read_text("ascii").strip()

@@ -191,7 +191,7 @@ class Settings:
             minimum=0.0,
             maximum=1000.0,
             step=0.01,
-            unit="a kWh",
+            unit="per kWh",
             section="Cost",
         ),
     ] = 0.0

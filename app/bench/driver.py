@@ -7,6 +7,8 @@ import time
 from collections.abc import Sequence
 from typing import NamedTuple, TypeVar
 
+import msgspec
+
 from app.bench.prompts import Messages
 from app.known_models import KnownModels
 from engine import (
@@ -133,17 +135,19 @@ class BenchDriver:
         )
         return self._answer(command, BareLoopRun)
 
-    def ask(self, messages: Messages, num_tokens: int, *, seed: int = 0) -> Timed:
+    def ask(self, messages: Messages, num_tokens: int, sampling: SamplingParams) -> Timed:
         """Return a reply with its times."""
-        return self.ask_at_once([messages], num_tokens, seed=seed)[0][0]
+        return self.ask_at_once([messages], num_tokens, sampling)[0][0]
 
-    def ask_at_once(self, chats: Sequence[Messages], num_tokens: int, *, seed: int = 0) -> tuple[list[Timed], float]:
+    def ask_at_once(
+        self, chats: Sequence[Messages], num_tokens: int, sampling: SamplingParams
+    ) -> tuple[list[Timed], float]:
         """Return the replies to some chats asked at once, and the seconds until the last one was there."""
-        sampling = SamplingParams(temperature=0, max_tokens=num_tokens, seed=seed)
+        limited = msgspec.structs.replace(sampling, max_tokens=num_tokens)
         began = time.perf_counter()
         replies = {self._new_id(): _Open(began) for _ in chats}
         for request_id, messages in zip(replies, chats, strict=True):
-            self._client.send(Generate(request_id=request_id, messages=messages, sampling=sampling))
+            self._client.send(Generate(request_id=request_id, messages=messages, sampling=limited))
         while any(reply.done is None for reply in replies.values()):
             at, event = self._next()
             reply = replies.get(getattr(event, "request_id", ""))
@@ -153,10 +157,10 @@ class BenchDriver:
         done = [reply.done for reply in replies.values() if reply.done is not None]
         return done, max(reply.ended_at for reply in done) - began
 
-    def stop_in_prefill(self, messages: Messages, after_s: float) -> float:
+    def stop_in_prefill(self, messages: Messages, after_s: float, sampling: SamplingParams) -> float:
         """Ask, stop while the prompt is read, and return the seconds until that was answered."""
         request_id = self._new_id()
-        self._client.send(Generate(request_id=request_id, messages=messages, sampling=SamplingParams(temperature=0)))
+        self._client.send(Generate(request_id=request_id, messages=messages, sampling=sampling))
         event: Event | None = None
         while not isinstance(event, PrefillProgress):
             at, event = self._next_of(request_id)

@@ -3,6 +3,7 @@
 import msgspec
 
 from app.errors import UsageError
+from engine import SamplingParams
 
 MAX_REPEATS, MIN_PROMPT, MAX_PROMPT = 1000, 16, 1_000_000
 SHORT_TOKENS = 48  # about what a short question is with its chat format
@@ -40,6 +41,11 @@ class BenchPlan(msgspec.Struct, frozen=True, kw_only=True):
         if not 1 <= self.reply_tokens <= MAX_PROMPT:
             chosen = min(_MAX_REPLY, max(_MIN_REPLY, self.prompt_tokens // 8))
             msgspec.structs.force_setattr(self, "reply_tokens", chosen)
+
+    @property
+    def sampling(self) -> SamplingParams:
+        """How every reply is sampled, but for its length."""
+        return SamplingParams(temperature=0, seed=self.seed)
 
     @property
     def n_ctx(self) -> int:

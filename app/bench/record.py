@@ -11,7 +11,7 @@ import msgspec
 from app.bench.machine_state import MachineState
 from app.bench.plan import BenchPlan
 from app.errors import UsageError
-from engine import EngineDescription, ModelDescription, ModelParams
+from engine import EngineDescription, ModelDescription, ModelParams, SamplingParams
 
 RECORD_VERSION = 1
 COLD = "empty: the model is loaded again before each repeat"
@@ -68,6 +68,7 @@ class RunRecord(msgspec.Struct, frozen=True, kw_only=True):
         created_at: in ISO 8601, with the zone.
         program: version of Fireside.
         params: as they were asked for; `model.description` says what became of them.
+        sampling: of every reply, the seed included; each has a limit on its length beside.
         cache_state: what the prefix cache held at the beginning.
     """
 
@@ -79,9 +80,9 @@ class RunRecord(msgspec.Struct, frozen=True, kw_only=True):
     model: ModelRecord
     params: ModelParams
     plan: BenchPlan
+    sampling: SamplingParams
     measures: tuple[Measure, ...]
     cache_state: str = COLD
-    seed: int = 0
     record_version: int = RECORD_VERSION
 
     def measure(self, name: str) -> Measure | None:

@@ -140,7 +140,7 @@ class _Round:
         self._note("switch_ttft", self._ask(self._prompts.follow_up(chat, reply.finished.text)).ttft_s)
         yield _STAGES[5]
         stopped = self._prompts.long(self._first + 3, self._plan.prompt_tokens)
-        self._note("stop_in_prefill", self._driver.stop_in_prefill(stopped, _STOP_AFTER * cold_s))
+        self._note("stop_in_prefill", self._driver.stop_in_prefill(stopped, _STOP_AFTER * cold_s, self._plan.sampling))
         yield _STAGES[6]
         self._several_at_once()
 
@@ -149,7 +149,7 @@ class _Round:
         num_tokens = self._prompts.num_tokens(chat)
         is_bare_first = self._number % 2 == 0
         bare = self._driver.run_bare_loop(num_tokens, self._plan.reply_tokens) if is_bare_first else None
-        reply = self._driver.ask(chat, self._plan.reply_tokens, seed=self._plan.seed)
+        reply = self._driver.ask(chat, self._plan.reply_tokens, self._plan.sampling)
         bare = bare or self._driver.run_bare_loop(num_tokens, self._plan.reply_tokens)
         self._note(f"prefill_{length}", reply.finished.metrics.prefill_rate, num_tokens / bare.prefill_s)
         self._note(f"decode_{length}", reply.decode_rate, _rate(bare))
@@ -160,13 +160,13 @@ class _Round:
             chats = [self._prompts.short(self._first + 10 * (place + 1) + index) for index in range(count)]
             num_prompt = self._prompts.num_tokens(chats[0])
             bare = self._driver.run_bare_loop(num_prompt, self._plan.reply_tokens, count)
-            replies, seconds = self._driver.ask_at_once(chats, self._plan.reply_tokens, seed=self._plan.seed)
+            replies, seconds = self._driver.ask_at_once(chats, self._plan.reply_tokens, self._plan.sampling)
             num_tokens = sum(reply.finished.metrics.num_generated_tokens for reply in replies)
             bare_s = bare.prefill_s + sum(bare.step_s)
             self._note(f"parallel_{count}", num_tokens / seconds, count * self._plan.reply_tokens / bare_s)
 
     def _ask(self, chat: Messages) -> Timed:
-        return self._driver.ask(chat, _SHORT_REPLY, seed=self._plan.seed)
+        return self._driver.ask(chat, _SHORT_REPLY, self._plan.sampling)
 
     def _note(self, name: str, value: float | None, bare: float | None = None) -> None:
         self._values.note(self._prefix + name, value, bare)

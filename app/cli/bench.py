@@ -141,8 +141,8 @@ def _measure(client: EngineClient, target: _Target, paths: Paths, *, is_quiet: b
         model=ModelRecord(label=target.label, path=target.path, fingerprint=target.fingerprint, description=model),
         params=target.params,
         plan=target.plan,
+        sampling=target.plan.sampling,
         measures=measures,
-        seed=target.plan.seed,
     )
 
 

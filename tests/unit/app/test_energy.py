@@ -6,7 +6,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from app.energy import EnergyMeter
+from app.energy import EnergyMeter, ReplyEnergy
 from app.reply_measures import completed
 from app.settings import Settings
 from engine import RequestMetrics
@@ -103,6 +103,30 @@ def test_odd_contents_are_passed_over(tmp_path: Path) -> None:
     write_battery(tmp_path, power_now="none")
     (write_package(tmp_path, 0, 1.0) / "energy_uj").write_bytes(b"\xff")
     assert EnergyMeter(system=tmp_path).source is None
+
+
+def test_replies_that_run_at_once_share_what_is_drawn(tmp_path: Path) -> None:
+    clock = Clock()
+    energy = ReplyEnergy(EnergyMeter(10.0, system=tmp_path, clock=clock))
+    clock.now = 100.0  # nothing runs: nobody's energy
+    energy.begin("a")
+    clock.now = 102.0
+    energy.begin("b")
+    clock.now = 104.0
+    assert energy.end("a") == pytest.approx(20.0 + 10.0)
+    clock.now = 105.0
+    assert energy.end("b") == pytest.approx(10.0 + 10.0)
+    assert energy.end("b") is None
+
+
+def test_part_of_a_reply_is_not_known_when_a_moment_of_it_is_not(tmp_path: Path) -> None:
+    clock = Clock()
+    battery = write_battery(tmp_path, power_now=10_000_000)
+    energy = ReplyEnergy(EnergyMeter(system=tmp_path, clock=clock))
+    energy.begin("a")
+    (battery / "status").write_text("Charging", "ascii")
+    clock.now = 1.0
+    assert energy.end("a") is None
 
 
 MODEL = msgspec.structs.replace(description(), active_weight_bytes=99_000_000, kv_bytes_per_token=10_000, n_threads=2)

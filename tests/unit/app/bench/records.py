@@ -26,6 +26,7 @@ def record(values: Mapping[str, Sequence[float]], *, unit: str = "tokens/s", **c
         model=ModelRecord(label="tiny", path="/x.gguf", fingerprint="f1", description=description()),
         params=ModelParams(n_ctx=512),
         plan=BenchPlan(repeats=3, prompt_tokens=64),
+        sampling=BenchPlan().sampling,
         measures=tuple(Measure(name=name, unit=unit, values=tuple(each)) for name, each in values.items()),
     )
     return msgspec.structs.replace(made, **changes)
