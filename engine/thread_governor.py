@@ -17,12 +17,13 @@ _BUDGET_SHARE = 0.008  # of the time may go to trying other counts; with what is
 _BUSY_SHARE = 0.015  # where fewer threads compute than may: it has to be noticed within 2 s that a neighbour has left
 _FIRST_BUDGET_S = 0.03
 _MAX_BUDGET_S = 0.25
-_MAX_CHARGE_S = 0.02  # beside a neighbour one try can take very long, and must not put off the next for a minute
+_MAX_CHARGE_S = 0.12  # beside neighbours one try can take very long, and must not put off the next for a minute
 _SLOW, _RATHER_SLOW = 1.4, 1.15  # times what was expected: twice in five steps, or half of five steps
 _NUM_RECENT = 5
 _SPREAD = 0.12  # expected of the logarithm of two steps' ratio, until it is known
 _MIN_GAIN = 0.005
 _CHANGE = 0.35
+_CROWDED_COST = 2.0  # more of a step's time, for a thread more than there are cores for
 _CLEAR_GAIN = 0.2  # one step says enough
 _FIRST_INTERVAL_S, _MAX_INTERVAL_S, _CROWDED_INTERVAL_S = 0.05, 1.0, 8.0
 _FLUTTER_S = 2.0  # up and down again in this time: the next way up waits
@@ -204,8 +205,9 @@ class _Lane:
 
     def look_again(self) -> None:
         """Have other counts tried soon: something has changed."""
-        for rival in self._rivals.values():
-            rival.number, rival.due, rival.interval_s = min(rival.number, 1), 0.0, _FIRST_INTERVAL_S
+        for count, rival in self._rivals.items():
+            rival.number = min(rival.number, 0 if count > self.settled else 1)
+            rival.due, rival.interval_s = 0.0, _FIRST_INTERVAL_S
         self._budget_s = max(self._budget_s, _FIRST_BUDGET_S)
 
     def _is_due(self, count: int, now: float) -> bool:
@@ -222,7 +224,7 @@ class _Lane:
         if rival.number:
             share = math.exp(rival.mean) - 1
         else:  # the worst: one thread less takes its whole share with it
-            share = self.settled / count - 1 if count < self.settled else 0.15
+            share = self.settled / count - 1 if count < self.settled else _CROWDED_COST if self.is_crowded else 0.15
         extra_s = max(0.0, share) * self._cost.last_s
         return min(extra_s, _MAX_CHARGE_S) if count > self.settled else extra_s
 
@@ -328,6 +330,9 @@ class _Lane:
         self._has_own_count = True
         change = self._rivals[count].mean + math.log(statistics.fmean(self._recent))
         self._cost.rescale(math.exp(change))
-        self.settled = count
+        self.settled, before, gain = count, self.settled, self._rivals[count].mean
         self._recent.clear()
         self._rivals.clear()
+        if count < before:  # what going back costs
+            self._rivals[before] = _Rival()
+            self._rivals[before].add(-gain)

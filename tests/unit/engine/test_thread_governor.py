@@ -141,6 +141,17 @@ def test_it_finds_fewer_threads_when_steps_are_long_and_the_neighbour_was_there_
     assert machine.settled == 1
 
 
+@pytest.mark.parametrize("tells", [False, True], ids=["system silent", "system tells"])
+def test_looking_for_more_threads_costs_little_when_one_too_many_is_a_hundred_times_slower(tells: bool) -> None:
+    machine = Machine(busy=lambda now: 3, noise=0.2, tells=tells)
+    machine.seconds = lambda count: 0.01 if count == 1 else 1.0
+    machine.run(10.0)
+    assert machine.settled == 1
+    begun_at, begun = machine.now, len(machine.history)
+    machine.run(70.0)
+    assert len(machine.history) - begun > 0.75 * (machine.now - begun_at) / 0.0116
+
+
 @pytest.mark.parametrize("period_s", [0.1, 0.3, 1.0], ids=str)
 def test_it_does_not_swing_when_a_neighbour_comes_and_goes_quickly(period_s: float) -> None:
     machine = Machine(busy=lambda now: int(now / period_s) % 2, noise=0.1)

@@ -205,3 +205,8 @@ def test_adapters_are_kept_in_their_order() -> None:
 def test_adapter_without_a_path_is_refused(text: str) -> None:
     with pytest.raises(UsageError, match="--lora"):
         parse("--lora", text)
+
+
+def test_a_reply_is_reproducible_when_the_flag_says_so() -> None:
+    assert sampling_params(parse("--reproducible")).reproducible
+    assert not sampling_params(parse()).reproducible
