@@ -23,6 +23,7 @@ _NUM_RECENT = 5
 _SPREAD = 0.12  # expected of the logarithm of two steps' ratio, until it is known
 _MIN_GAIN = 0.005
 _CHANGE = 0.35
+_CROWDED_TRIES = 8
 _CROWDED_COST = 2.0  # more of a step's time, for a thread more than there are cores for
 _CLEAR_GAIN = 0.2  # one step says enough
 _FIRST_INTERVAL_S, _MAX_INTERVAL_S, _CROWDED_INTERVAL_S = 0.05, 1.0, 8.0
@@ -283,14 +284,17 @@ class _Lane:
     def _note_rival(self, count: int, ratio: float, expected_s: float, limit: int, now: float) -> None:
         rival = self._rivals.setdefault(count, _Rival())
         self.has_free_try = self.has_free_try and count > self.settled
-        base = statistics.fmean(self._recent)
+        average = statistics.median if count > self.settled else statistics.fmean
+        base = average(self._recent)
         rival.add(math.log(ratio / base))
         extra_s = max(0.0, (ratio - base) * expected_s)
         self._budget_s -= min(extra_s, _MAX_CHARGE_S) if count > self.settled else extra_s
         if self._ladder:
             self._climb_down(count, now)
             return
-        if rival.is_better or rival.mean < -_CLEAR_GAIN:
+        # A step of more threads can be lucky beside neighbours, and going up wrongly costs most there.
+        enough = 1 if count < self.settled else _CROWDED_TRIES if self.is_crowded else 3
+        if rival.number >= enough and (rival.is_better or rival.mean < -_CLEAR_GAIN):
             self._move(count, now)
         elif rival.mean < 0:
             rival.due = now  # as soon as it lies between settled steps again
