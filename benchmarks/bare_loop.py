@@ -7,6 +7,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+_N_BATCH = 2048
+
 
 class BareRun(NamedTuple):
     """Times of one run, in seconds; `gaps_s` between the tokens after the first."""
@@ -32,13 +34,13 @@ class BareLoop:
         self._llama = llama
         self._model = llama.llama_model_load_from_file(path.encode(), llama.llama_model_default_params())
         params = llama.llama_context_default_params()
-        params.n_ctx, params.n_batch, params.n_ubatch = n_ctx, 2048, 512
+        params.n_ctx, params.n_batch, params.n_ubatch = n_ctx, _N_BATCH, 512
         params.n_threads = params.n_threads_batch = n_threads
         params.n_outputs_max = 1
         self._context = llama.llama_init_from_model(self._model, params)
         self._vocab = llama.llama_model_get_vocab(self._model)
         self._n_vocab = llama.llama_vocab_n_tokens(self._vocab)
-        self._batch = llama.llama_batch_init(2048, 0, 1)
+        self._batch = llama.llama_batch_init(_N_BATCH, 0, 1)
 
     def tokenize(self, text: str) -> list[int]:
         """Return the tokens of a rendered prompt."""
@@ -52,7 +54,8 @@ class BareLoop:
         llama = self._llama
         llama.llama_memory_seq_rm(llama.llama_get_memory(self._context), 0, -1, -1)
         began = time.perf_counter()
-        token = self._step(prompt, 0)
+        for start in range(0, len(prompt), _N_BATCH):
+            token = self._step(prompt[start : start + _N_BATCH], start)
         previous = time.perf_counter()
         prefill_s, gaps = previous - began, []
         for index in range(num_tokens - 1):
