@@ -18,7 +18,7 @@ from app.desktop.widgets.main_window import MainWindow
 from app.desktop.widgets.readouts import Readouts
 from app.desktop.widgets.sampling_panel import SamplingPanel
 from app.desktop.widgets.system_prompt import SystemPromptEdit
-from engine import Finished, ModelDescription, ModelParams
+from engine import EngineDescription, Finished, ModelDescription, ModelParams
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -51,6 +51,7 @@ class InspectorPresenter(QObject):
         self._parts = parts
         self._chats = chats
         self._model = model
+        self._bridge = bridge
         self._settings = settings
         self._counts = counts
         self._memory = memory
@@ -59,10 +60,9 @@ class InspectorPresenter(QObject):
         parts.sampling.keep_requested.connect(self._on_keep_requested)
         parts.system_prompt.changed.connect(self._on_system_prompt_changed)
         parts.load_panel.load_requested.connect(self._on_load_requested)
-        bridge.engine_described.connect(lambda description: parts.load_panel.set_devices(description.devices))
+        bridge.engine_described.connect(self._on_engine_described)
         model.changed.connect(self._on_model_changed)
         model.loaded.connect(self._on_loaded)
-        model.loaded.connect(lambda _: bridge.describe_engine())
         memory.measured.connect(parts.readouts.show_worker_memory)
         counts.system_counted.connect(self._on_system_counted)
         chats.current_changed.connect(self._show_current)
@@ -123,9 +123,13 @@ class InspectorPresenter(QObject):
         if not is_ready:
             self._parts.readouts.show_worker_memory(None)
 
-    def _on_loaded(self, description: ModelDescription) -> None:
+    def _on_loaded(self, _: ModelDescription) -> None:
+        self._bridge.describe_engine()
         self._show_layers()
         self._counts.count_system(self._chats.current)
+
+    def _on_engine_described(self, description: EngineDescription) -> None:
+        self._parts.load_panel.set_devices(description.devices)
 
     def _measure_memory(self) -> None:
         if self._window.is_inspector_visible and self._model.state is ModelState.READY:

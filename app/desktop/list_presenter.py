@@ -58,7 +58,7 @@ class ListPresenter(QObject):
         chats.marks_changed.connect(self._show_marks)
         chats.current_changed.connect(self._show_current)
         chats.found.connect(sidebar.show_hits)
-        chats.trash_read.connect(lambda rows: trash.show_rows(rows, self._retention_days()))
+        chats.trash_read.connect(self._on_trash_read)
         chats.deleted.connect(self._on_deleted)
         self._show_current()
 
@@ -104,6 +104,9 @@ class ListPresenter(QObject):
         self._titles = {row.id: row.title for row in rows}
         now = datetime.datetime.now().astimezone()
         self._background.run(lambda: chat_entries(rows, now), self._sidebar.show_entries, self._on_failed)
+
+    def _on_trash_read(self, rows: Sequence[ChatRow]) -> None:
+        self._trash.show_rows(rows, self._retention_days())
 
     def _show_current(self) -> None:
         chat = self._chats.current.chat

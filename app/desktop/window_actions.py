@@ -159,20 +159,17 @@ class WindowActions(QObject):
         if not is_allowed(target):
             return
         actions = (
-            (self.tr("Open"), lambda: self._follow(target)),
+            (self.tr("Open"), lambda: self._open_link(target)),
             (self.tr("Copy"), lambda: QGuiApplication.clipboard().setText(target)),
         )
         text = self.tr("Open this address outside of Fireside?")
         self.show_notice(Notice(key="link", text=text, hint=target, actions=actions))
 
-    def _follow(self, target: str) -> None:
-        self._open_link(target)
-
     def _connect_model(self) -> None:
         self._model.changed.connect(self._on_model_changed)
         self._model.loaded.connect(self._on_model_loaded)
         self._model.died.connect(self._on_engine_died)
-        self._model.refused.connect(lambda error: self._show_error("model-refused", error, ()))
+        self._model.refused.connect(self._on_model_refused)
 
     def _connect_widgets(self) -> None:
         window = self._window
@@ -219,6 +216,9 @@ class WindowActions(QObject):
         self._window.notices.dismiss("loaded")
         if description.notices:
             self.show_notice(Notice(key="loaded", text=" ".join(description.notices)))
+
+    def _on_model_refused(self, error: ErrorInfo) -> None:
+        self._show_error("model-refused", error, ())
 
     def _on_engine_died(self, event: EngineDied) -> None:
         self._crash_card.show_death(event.error, event.exit_code, event.log_tail)

@@ -267,7 +267,7 @@ class MainWindow(QMainWindow):
     def _on_painted(self) -> None:
         if not self._was_painted:
             self._was_painted = True
-            QTimer.singleShot(0, self.first_painted.emit)
+            QTimer.singleShot(0, self, self.first_painted.emit)
 
     def _focus_centre(self) -> None:
         before, self._focus_before = self._focus_before, None

@@ -32,7 +32,7 @@ class Notice:
     text: str
     hint: str = ""
     is_error: bool = False
-    actions: Sequence[tuple[str, Callable[[], None]]] = ()
+    actions: Sequence[tuple[str, Callable[[], object]]] = ()
 
 
 class _NoticeFrame(QFrame):
@@ -76,7 +76,7 @@ class _NoticeFrame(QFrame):
         down, beside = QBoxLayout.Direction.TopToBottom, QBoxLayout.Direction.LeftToRight
         self._body.setDirection(down if is_narrow else beside)
 
-    def _act(self, call: Callable[[], None]) -> None:
+    def _act(self, call: Callable[[], object]) -> None:
         self.closed.emit()
         call()
 
