@@ -68,6 +68,12 @@ def _search() -> QPainterPath:
     return path
 
 
+def _pencil() -> QPainterPath:
+    path = _lines(((3, 13), (3.6, 10), (10.6, 3), (13, 5.4), (6, 12.4), (3, 13)))
+    path.addPath(_lines(((9.2, 4.4), (11.6, 6.8))))
+    return path
+
+
 def _pin() -> QPainterPath:
     path = _lines(((5.5, 2.5), (10.5, 2.5)), ((6.2, 2.5), (5.8, 7), (4, 9.5), (12, 9.5), (10.2, 7), (9.8, 2.5)))
     path.addPath(_lines(((8, 9.5), (8, 14))))
@@ -105,6 +111,7 @@ _GLYPHS: dict[str, Callable[[], QPainterPath]] = {
     "sidebar": _sidebar,
     "dots": _dots,
     "search": _search,
+    "pencil": _pencil,
     "pin": _pin,
     "trash": _trash,
     "gear": _gear,

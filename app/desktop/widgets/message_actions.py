@@ -3,8 +3,7 @@
 import dataclasses
 from collections.abc import Iterator
 
-from PySide6.QtCore import QCoreApplication, QPointF, QRectF, Qt, Signal
-from PySide6.QtGui import QColor, QPainter, QPainterPath, QPaintEvent, QPen
+from PySide6.QtCore import QCoreApplication, Qt, Signal
 from PySide6.QtWidgets import QAbstractButton, QLabel, QPushButton, QToolButton, QWidget
 
 from app.desktop.session.turns import ReplyState, ReplyTurn, Turn, TurnAction
@@ -96,7 +95,7 @@ class MessageActions(QWidget):
         self.copy.clicked.connect(self.copy_requested)
         self.retry = GlyphButton(theme, "retry", self.tr("Ask again"), self, size=_SIDE)
         self.retry.clicked.connect(lambda: emit(TurnAction.RETRY))
-        self.edit = _PencilButton(theme, "", self.tr("Edit"), self, size=_SIDE)
+        self.edit = GlyphButton(theme, "pencil", self.tr("Edit"), self, size=_SIDE)
         self.edit.clicked.connect(lambda: emit(TurnAction.EDIT))
         self.more = GlyphButton(theme, "dots", self.tr("More"), self, size=_SIDE)
         self.more.clicked.connect(self.menu_requested)
@@ -153,36 +152,6 @@ class MessageActions(QWidget):
             widget.setGeometry(x, (height - side) // 2, width, side)
             x += width + px(4 if widget is self.continue_button or widget is self.more else 0)
         self.resize(x, height)
-
-
-class _PencilButton(GlyphButton):
-    """Edit."""
-
-    def paintEvent(self, event: QPaintEvent) -> None:
-        """See QWidget."""
-        QToolButton.paintEvent(self, event)
-        side = self._theme.px(16)
-        box = QRectF((self.width() - side) / 2, (self.height() - side) / 2, side, side)
-        is_strong = self.isEnabled() and self.underMouse()
-        painter = QPainter(self)
-        painter.setRenderHint(QPainter.RenderHint.Antialiasing)
-        _paint_pencil(painter, box, self._theme.colour("text" if is_strong else "muted"))
-        painter.end()
-
-
-def _paint_pencil(painter: QPainter, box: QRectF, colour: QColor) -> None:
-    path = QPainterPath()
-    path.moveTo(QPointF(3, 13))
-    for x, y in ((3.6, 10), (10.6, 3), (13, 5.4), (6, 12.4), (3, 13)):
-        path.lineTo(QPointF(x, y))
-    path.moveTo(QPointF(9.2, 4.4))
-    path.lineTo(QPointF(11.6, 6.8))
-    painter.translate(box.topLeft())
-    painter.scale(box.width() / 16, box.height() / 16)
-    pen = QPen(colour, 1.4)
-    pen.setJoinStyle(Qt.PenJoinStyle.RoundJoin)
-    painter.setPen(pen)
-    painter.drawPath(path)
 
 
 def _arrow(parent: QWidget, text: str, label: str) -> QToolButton:
