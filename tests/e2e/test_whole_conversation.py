@@ -188,6 +188,9 @@ def test_message_typed_meanwhile_waits_and_can_be_edited_and_dropped(person: Per
     assert person.queued == ["Say hello."]
     person.set_number("max_tokens", "8")
     person.press(Key.Key_Escape)
+    assert person.queued == []
+    assert person.composer.text == "Say hello."
+    person.press(Key.Key_Return)
     person.wait(lambda: own_texts(person) == [LONG, "Say hello."])
     person.wait_for_reply()
     assert person.last_reply.text
