@@ -335,8 +335,8 @@ def test_closed_window_opens_as_it_was(open_window: Callable[..., Person]) -> No
 
 def test_place_in_a_long_chat_is_found_again(open_window: Callable[..., Person]) -> None:
     person = open_window()
-    person.window.resize(1300, 500)
-    QGuiApplication.clipboard().setText("First. " + "A long line of words. " * 60)
+    person.window.resize(1300, 380)
+    QGuiApplication.clipboard().setText("First. " + "A long line of words. " * 25)
     person.control(Key.Key_V)
     person.say("")
     person.say("Second.")
