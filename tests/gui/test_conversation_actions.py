@@ -1,5 +1,6 @@
 """What can be done with one message: buttons, menu, versions, editing in place, and all of it with the keyboard."""
 
+import math
 from typing import Any
 
 import pytest
@@ -9,6 +10,7 @@ from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QApplication, QMenu, QWidget
 
 from app.desktop.session.turns import ReplyState, ReplyTurn, Turn, TurnAction, UserTurn
+from app.desktop.widgets.message_rows import time_text
 from engine import FinishReason
 
 LONG = "\n\n".join(f"Paragraph {n} of a reply that is longer than the window." for n in range(60))
@@ -289,3 +291,8 @@ def test_place_in_the_folded_end_of_a_message_unfolds_it(desk: Any) -> None:
     assert desk.view.show_turn(turn.turn_id, text="needle", number=0)
     assert marks(desk.view.row(turn.turn_id)) == ["needle"]
     assert not desk.view.show_turn("unknown")
+
+
+@pytest.mark.parametrize("seconds", [1e30, -1e30, math.inf, math.nan], ids=str)
+def test_time_that_no_clock_tells_is_left_out(seconds: float) -> None:
+    assert time_text(UserTurn("hello", created_at=seconds)) == ""

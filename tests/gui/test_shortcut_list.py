@@ -1,6 +1,7 @@
 """The list of keys: by group, every key, at any size of the window; and menus that show their own key."""
 
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 from PySide6.QtCore import Qt
@@ -10,9 +11,11 @@ from pytestqt.qtbot import QtBot
 
 from app.desktop.theme.theme import Theme
 from app.desktop.widgets.shortcuts import Shortcut, ShortcutList, install
+from tests.gui.scripted_engine import Desk
 
 pytestmark = pytest.mark.qt_log_ignore("propagateSizeHints")
 
+README = Path(__file__).resolve().parents[2] / "README.md"
 ROWS = tuple(
     Shortcut(label=f"{group} action {number}", keys=(f"Ctrl+{number}", "Esc"), group=group)
     for group in ("CHATS", "MESSAGES", "WINDOW")
@@ -69,3 +72,11 @@ def test_escape_closes_the_list(theme: Theme, window: QWidget, qtbot: QtBot) -> 
 
 def test_entry_of_a_menu_shows_its_own_key() -> None:
     assert Shortcut(label="New chat", keys=("Ctrl+N", "Ctrl+Shift+O")).menu_text == "New chat\tCtrl+N"
+
+
+def test_every_key_told_in_the_readme_is_one_of_the_window(desk: Desk) -> None:
+    table = README.read_text("utf-8").partition("| key | does |")[2].partition("\n\n")[0]
+    cells = [row.split(" | ")[0].removeprefix("| ") for row in table.splitlines() if row.startswith("| ")]
+    told = {part.replace("Enter", "Return") for cell in cells for part in cell.split(", ") if " " not in part}
+    assert {"Return", "Ctrl+,", "Ctrl+Q"} < told
+    assert told - {"---"} <= {key for shortcut in desk.parts.actions.shortcuts for key in shortcut.keys}

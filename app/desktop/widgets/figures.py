@@ -2,6 +2,7 @@
 
 from PySide6.QtCore import QCoreApplication
 
+LAST_SECOND = 253402300799.0  # of the year 9999; no clock is believed beyond
 NOTHING = "–"
 
 

@@ -12,7 +12,7 @@ from app.desktop.rendering.plain import shortened
 from app.desktop.rendering.plain_text import PlainText
 from app.desktop.session.turns import Turn, TurnAction, UserTurn
 from app.desktop.theme.theme import Theme
-from app.desktop.widgets.figures import count_text
+from app.desktop.widgets.figures import LAST_SECOND, count_text
 from app.desktop.widgets.message_actions import MessageActions, Offer, offers
 from app.desktop.widgets.message_editor import MessageEditor
 from app.desktop.widgets.reply_contents import Part
@@ -247,7 +247,7 @@ class MessageRow(QWidget):
 
 def time_text(turn: Turn) -> str:
     """Return when a turn was made, in the user's own writing; empty where it is not known."""
-    if turn.created_at is None:
+    if turn.created_at is None or not 0 <= turn.created_at <= LAST_SECOND:
         return ""
     moment = QDateTime.fromSecsSinceEpoch(int(turn.created_at))
     is_today = datetime.date.fromtimestamp(turn.created_at) == datetime.date.today()

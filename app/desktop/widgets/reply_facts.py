@@ -13,6 +13,7 @@ from app.desktop.rendering.plain import isolated, shortened
 from app.desktop.session.turns import ReplyState, ReplyTurn
 from app.desktop.widgets.cache_causes import cause_text, source_text
 from app.desktop.widgets.figures import (
+    LAST_SECOND,
     NOTHING,
     bytes_text,
     count_text,
@@ -26,7 +27,6 @@ from app.sampling_layers import changed_values, resolve
 from engine import FinishReason, RequestMetrics, SamplingParams, param_infos
 
 _MAX_TEXT = 120
-_LAST_SECOND = 253402300799.0  # of the year 9999
 
 
 @dataclasses.dataclass(frozen=True)
@@ -260,14 +260,14 @@ def _known(*facts: Fact) -> tuple[Fact, ...]:
 
 
 def _when(seconds: float | None) -> str:
-    if seconds is None or not 0 <= seconds <= _LAST_SECOND:
+    if seconds is None or not 0 <= seconds <= LAST_SECOND:
         return ""
     when = QDateTime.fromMSecsSinceEpoch(int(seconds * 1000))
     return when.toString("yyyy-MM-dd HH:mm:ss")  # read in one way everywhere
 
 
 def _iso(seconds: float | None) -> str | None:
-    if seconds is None or not 0 <= seconds <= _LAST_SECOND:
+    if seconds is None or not 0 <= seconds <= LAST_SECOND:
         return None
     return datetime.datetime.fromtimestamp(seconds, datetime.UTC).isoformat(timespec="seconds")
 

@@ -29,6 +29,7 @@ from app.desktop.itemmodels.chat_list import shown_title
 from app.desktop.theme.glyphs import GlyphButton
 from app.desktop.theme.theme import Theme
 from app.desktop.widgets.escape_key import is_escape_offered
+from app.desktop.widgets.figures import LAST_SECOND
 from app.desktop.widgets.plain_label import plain_label
 from app.desktop.widgets.sidebar_rows import Index, RowList, mirrored, paint_line, paint_row
 from app.store import ChatRow
@@ -37,7 +38,6 @@ _ROW_HEIGHT = 34
 _PADDING = 12
 _DATE_WIDTH = 190
 _COLUMN = 760
-_LAST_SECOND = 253402300799.0  # of the year 9999; no clock is believed beyond
 
 
 class _TrashModel(QStringListModel):
@@ -59,7 +59,7 @@ class _TrashModel(QStringListModel):
 
     def deleted(self, chat: ChatRow) -> str:
         """Say when a chat was deleted."""
-        seconds = int(min(max(chat.deleted_at or 0.0, 0.0), _LAST_SECOND))
+        seconds = int(min(max(chat.deleted_at or 0.0, 0.0), LAST_SECOND))
         moment = QLocale().toString(QDateTime.fromSecsSinceEpoch(seconds), QLocale.FormatType.ShortFormat)
         return self.tr("Deleted {moment}").format(moment=moment)
 
