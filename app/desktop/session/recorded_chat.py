@@ -10,7 +10,7 @@ from app.desktop.session.chat_settings import ChatSettings, settings_of, title_o
 from app.desktop.session.chat_tree import ChatTree
 from app.desktop.session.turn_records import end_of, node_of, partial_of, turns_of
 from app.desktop.session.turns import ReplyState, ReplyTurn, Turn
-from app.store import NO_CHAT, Chat, ChatRow, NewChat, NodeState, new_id
+from app.store import NO_CHAT, Chat, ChatRow, NewChat, NewNode, NodeState, new_id
 
 
 class _Undo(NamedTuple):
@@ -80,8 +80,7 @@ class RecordedChat:
             self._record_chat()
             self._recorder.write(lambda store: store.save_draft(NO_CHAT, ""), is_listed=False, key=_key(NO_CHAT))
         self._tree.add(turn)
-        node = node_of(self.id, turn)
-        self._recorder.write(lambda store: store.add_node(node))
+        self._record_node(node_of(self.id, turn))
 
     def record_all(self) -> None:
         """Write all of it once more, for a store that may have lost some; what is there stays as it is."""
@@ -93,12 +92,18 @@ class RecordedChat:
             is_ended = isinstance(turn, ReplyTurn) and not turn.is_open and not turn.is_edited
             if is_ended:
                 node = dataclasses.replace(node, state=NodeState.OPEN)
-            self._recorder.write(lambda store, node=node: store.add_node(node))  # type: ignore[misc]
+            self._record_node(node)
             if isinstance(turn, ReplyTurn) and is_ended and turn.state is not ReplyState.INTERRUPTED:
                 self.finish(turn)
             if turn.is_deleted:
-                self._recorder.write(lambda store, turn_id=turn.turn_id: store.delete_node(turn_id))  # type: ignore[misc]
+                self._record_deletion(turn.turn_id)
         self.show(self._tree.leaf)
+
+    def _record_node(self, node: NewNode) -> None:
+        self._recorder.write(lambda store: store.add_node(node))
+
+    def _record_deletion(self, turn_id: str) -> None:
+        self._recorder.write(lambda store: store.delete_node(turn_id))
 
     def _record_chat(self) -> None:
         chat = NewChat(
@@ -122,9 +127,8 @@ class RecordedChat:
 
     def delete(self, turn: Turn) -> None:
         """Take a message out of the shown path."""
-        turn_id = turn.turn_id
-        self._tree.set_deleted(turn_id, is_deleted=True)
-        self._recorder.write(lambda store: store.delete_node(turn_id))
+        self._tree.set_deleted(turn.turn_id, is_deleted=True)
+        self._record_deletion(turn.turn_id)
 
     def show(self, leaf: str | None, *, is_kept: bool = True) -> None:
         """Let the shown path end at a message.
