@@ -14,7 +14,7 @@ from app.store.records import (
     new_id,
 )
 from app.store.runs import Run
-from app.store.search import find_places
+from app.store.search import count_places, find_places
 from app.store.store import ChatStore
 from app.store.tree import Chat
 
@@ -32,6 +32,7 @@ __all__ = [
     "Partial",
     "ReplyEnd",
     "Run",
+    "count_places",
     "find_places",
     "new_id",
 ]

@@ -35,6 +35,11 @@ def find_places(text: str, sought: str) -> list[tuple[int, int]]:
     return _places(fold(text), fold(sought)) if sought.strip() else []
 
 
+def count_places(text: str, sought: str) -> int:
+    """Return how many places `find_places` would find, however many those are."""
+    return fold(text).count(fold(sought)) if sought.strip() else 0
+
+
 def _places(folded: str, needle: str) -> list[tuple[int, int]]:
     places = []
     start = folded.find(needle)

@@ -4,7 +4,8 @@ import html
 import re
 import unicodedata
 
-_BIDI_CONTROLS = frozenset("\u202a\u202b\u202d\u202e\u2066\u2067\u2068")
+_ISOLATES, _END_OF_ISOLATE = "\u2066\u2067\u2068", "\u2069"
+_BIDI_CONTROLS = frozenset("\u202a\u202b\u202d\u202e" + _ISOLATES + _END_OF_ISOLATE)
 _INVISIBLE_CATEGORIES = frozenset(("Zs", "Zl", "Zp", "Cc", "Cf"))
 _BLANK_LETTERS = frozenset("\u115f\u1160\u2800\u3164\uffa0")
 
@@ -30,7 +31,15 @@ def has_visible_text(text: str) -> bool:
 def isolated(text: str) -> str:
     """Return one line of `text` whose direction controls cannot turn what stands beside it."""
     line = " ".join(text.split())
-    return f"\u2068{line}\u2069" if _BIDI_CONTROLS.intersection(line) else line
+    if not _BIDI_CONTROLS.intersection(line):
+        return line
+    depth, kept = 0, []
+    for character in line:
+        if character == _END_OF_ISOLATE and not depth:
+            continue  # it would end the isolate around the line
+        depth += (character in _ISOLATES) - (character == _END_OF_ISOLATE)
+        kept.append(character)
+    return f"\u2068{''.join(kept)}{_END_OF_ISOLATE * (depth + 1)}"
 
 
 def tool_tip_text(text: str) -> str:

@@ -166,16 +166,17 @@ class _OpenFence:
         self._scanned = opening.end()
         self._info = info
         self._indent = re.compile(rf"^ {{1,{len(indent)}}}", re.MULTILINE) if indent else None
-        self._closing = re.compile(rf" {{0,3}}{re.escape(marks[0])}{{{len(marks)},}}[ \t]*\n")
+        closing = rf"^ {{0,3}}{re.escape(marks[0])}{{{len(marks)},}}[ \t]*\n"
+        self._closing = re.compile(closing, re.MULTILINE)
         self._closing_start = 0
 
     def closed_end(self, tail: str) -> int:
         """Return where the line after the closing fence begins, 0 while it is open."""
-        while (line_end := tail.find("\n", self._scanned)) != -1:
-            if self._closing.match(tail, self._scanned):
-                self._closing_start = self._scanned
-                return line_end + 1
-            self._scanned = line_end + 1
+        closing = self._closing.search(tail, self._scanned)
+        if closing is not None:
+            self._closing_start = closing.start()
+            return closing.end()
+        self._scanned = max(self._scanned, tail.rfind("\n") + 1)
         return 0
 
     def block(self, tail: str) -> Block:

@@ -9,7 +9,7 @@ from PySide6.QtWidgets import QFrame, QHBoxLayout, QLabel, QLineEdit, QWidget
 
 from app.desktop.theme.glyphs import GlyphButton
 from app.desktop.theme.theme import Theme
-from app.store import find_places
+from app.store import count_places
 
 MAX_PLACES = 5_000  # of a single letter in a long chat; more would only cost time
 
@@ -37,9 +37,10 @@ def find_in_turns(turns: Sequence[tuple[str, str]], query: str) -> list[Place]:
     """
     places: list[Place] = []
     for turn_id, text in turns:
-        places += [Place(turn_id, number) for number in range(len(find_places(text, query)))]
+        num_found = min(count_places(text, query), MAX_PLACES - len(places))
+        places += [Place(turn_id, number) for number in range(num_found)]
         if len(places) >= MAX_PLACES:
-            return places[:MAX_PLACES]
+            break
     return places
 
 

@@ -10,6 +10,7 @@ from app.desktop.theme.theme import Theme
 
 _SAMPLE = "The quick brown fox jumps over the lazy dog, as it always did before. "
 _FENCES = ("```", "~~~")
+_MAX_READ_CHARS = 50_000  # of one text; the rest will be like it
 
 
 class TextMeasures:
@@ -41,6 +42,8 @@ class TextMeasures:
 
     def of_source(self, source: str) -> int:
         """Return the height of Markdown."""
+        if len(source) > _MAX_READ_CHARS:
+            return round(self.of_source(source[:_MAX_READ_CHARS]) * len(source) / _MAX_READ_CHARS)
         height, is_code = 0, False
         per_line, line_height = self._line_chars, self._line
         for line in source.split("\n"):

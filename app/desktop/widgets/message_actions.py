@@ -9,6 +9,7 @@ from PySide6.QtWidgets import QAbstractButton, QLabel, QPushButton, QToolButton,
 from app.desktop.session.turns import ReplyState, ReplyTurn, Turn, TurnAction
 from app.desktop.theme.glyphs import GlyphButton
 from app.desktop.theme.theme import Theme
+from app.desktop.widgets.composer_draft import can_be_edited
 
 _SIDE = 26
 
@@ -48,11 +49,17 @@ def offers(turn: Turn, *, is_last: bool) -> Iterator[Offer]:
             yield Offer(translate("MessageActions", "Previous version"), TurnAction.PREVIOUS_VARIANT)
         if turn.variant + 1 < turn.num_variants:
             yield Offer(translate("MessageActions", "Next version"), TurnAction.NEXT_VARIANT)
-    yield Offer(translate("MessageActions", "Edit"), TurnAction.EDIT)
+    if can_edit(turn):
+        yield Offer(translate("MessageActions", "Edit"), TurnAction.EDIT)
     yield Offer(translate("MessageActions", "Branch from here"), TurnAction.BRANCH)
     if is_reply:
         yield Offer(translate("MessageActions", "Details"), TurnAction.DETAILS)
     yield Offer(translate("MessageActions", "Delete"), TurnAction.DELETE)
+
+
+def can_edit(turn: Turn) -> bool:
+    """Tell whether a text edit can hold a message; one of the user's that is longer is written anew in the composer."""
+    return not isinstance(turn, ReplyTurn) or can_be_edited(turn.text)
 
 
 def can_continue(turn: ReplyTurn, *, is_last: bool) -> bool:
@@ -127,7 +134,7 @@ class MessageActions(QWidget):
             self.next.setEnabled(is_done and turn.variant + 1 < turn.num_variants)
         self.copy.setVisible(is_active and is_done and bool(turn.text))
         self.retry.setVisible(is_active and is_done and reply is not None and not is_failed)
-        self.edit.setVisible(is_active and is_done)
+        self.edit.setVisible(is_active and is_done and can_edit(turn))
         self.more.setVisible(is_active and is_done)
         self._place()
 

@@ -12,6 +12,7 @@ from app.desktop.rendering.plain import shortened
 from app.desktop.rendering.plain_text import PlainText
 from app.desktop.session.turns import Turn, TurnAction, UserTurn
 from app.desktop.theme.theme import Theme
+from app.desktop.widgets.composer_draft import can_be_edited
 from app.desktop.widgets.figures import LAST_SECOND, count_text
 from app.desktop.widgets.message_actions import MessageActions, Offer, offers
 from app.desktop.widgets.message_editor import MessageEditor
@@ -20,7 +21,7 @@ from app.desktop.widgets.shown_turn import ShownTurn
 
 _PREVIEW_LINES = 16
 _PREVIEW_CHARS = 2_000
-_MAX_SHOWN_CHARS = 50_000  # more would take long to lay out; copying gives everything
+_MAX_SHOWN_CHARS = 20_000  # more would take long to lay out; copying gives everything
 _MAX_SPOKEN_CHARS = 4_000
 
 TextWidget = QTextEdit | QPlainTextEdit
@@ -127,7 +128,11 @@ class MessageRow(QWidget):
             self.refresh()
 
     def begin_edit(self) -> None:
-        """Let the user change the text where it stands."""
+        """Let the user change the text where it stands; one too long for that is written anew in the composer."""
+        if not can_be_edited(self.turn.text):
+            if isinstance(self.turn, UserTurn):
+                self.action_requested.emit(TurnAction.BRANCH)
+            return
         if self.editor is None:
             is_reply = not isinstance(self.turn, UserTurn)
             self.editor = MessageEditor(self._theme, self.turn.text, is_reply=is_reply, parent=self)
