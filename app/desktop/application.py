@@ -7,22 +7,20 @@ import gc
 import logging
 import signal
 import sys
-import threading
 from types import TracebackType
 
 from PySide6.QtCore import QTimer
 from PySide6.QtWidgets import QApplication
 
-from app.desktop.bridge.background import Background
 from app.desktop.building import LazyParser, WindowParts, build_window
 from app.desktop.rendering.highlighting import lex
 from app.desktop.session.model_session import ChosenModel, Starter
+from app.desktop.settings_saving import SettingsSaving
 from app.desktop.single_instance import claim
 from app.desktop.theme.theme import Theme
 from app.desktop.translation import install_translation
 from app.desktop.widgets.notices import Notice
 from app.desktop.window_actions import WindowActions
-from app.errors import SettingsError
 from app.known_models import KnownModels
 from app.paths import Paths
 from app.settings import Settings, SettingsStore
@@ -53,18 +51,18 @@ def run_window(paths: Paths, *, model: str | None, fake_engine: bool) -> int:
         return 0
     store = SettingsStore(paths.settings_file)
     settings, notice = store.load()
-    saver = _SettingsSaver(store)
+    saving = SettingsSaving(store)
     parts = build_window(
         Theme(application, settings.theme, zoom=settings.zoom),
         ProcessClient(fake=fake_engine),
         choose=lambda wanted: _choose(wanted, settings),
         starter=_starter,
         settings=settings,
-        save=saver.save,
+        save=saving.save,
         known=KnownModels.in_paths(paths),
         settings_file=str(paths.settings_file),
     )
-    saver.background = parts.background
+    saving.begin(parts.background, parts.actions.show_notice, parts.window.notices.dismiss)
     parts.window.chat_view.empty_state.set_first_run(settings.last_model is None)
     sys.excepthook = _FaultReporter(parts.actions).report
     parts.window.first_painted.connect(lambda: _after_first_paint(parts, paths, settings, model, notice))
@@ -77,7 +75,7 @@ def run_window(paths: Paths, *, model: str | None, fake_engine: bool) -> int:
     finally:
         claimed.stop_listening()
         parts.close()
-        saver.write_pending()
+        saving.close()
         claimed.close()
         sys.excepthook = sys.__excepthook__
 
@@ -120,34 +118,6 @@ def _starter() -> Starter:
     from models import STARTER_LABEL, STARTER_NAME
 
     return Starter(name=STARTER_NAME, label=STARTER_LABEL)
-
-
-class _SettingsSaver:
-    """Writes settings beside the window's thread; of several changes of one setting the last is kept."""
-
-    def __init__(self, store: SettingsStore) -> None:
-        self._store = store
-        self._pending: dict[str, object] = {}
-        self._changing = threading.Lock()
-        self._writing = threading.Lock()
-        self.background: Background | None = None
-
-    def save(self, name: str, value: object) -> None:
-        with self._changing:
-            self._pending[name] = value
-        if self.background is not None:
-            self.background.run(self.write_pending, lambda _: None, _log_fault)
-
-    def write_pending(self) -> None:
-        """Write what is not written yet; at the end, what no thread came to."""
-        with self._writing:
-            with self._changing:
-                changes, self._pending = self._pending, {}
-            if changes:
-                try:
-                    self._store.update(**changes)
-                except SettingsError as error:
-                    _log_fault(error)
 
 
 class _FaultReporter:
