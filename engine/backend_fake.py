@@ -15,6 +15,7 @@ from dataclasses import dataclass, fields
 
 from engine.backend import AdapterKey, Backend, BatchPart, DecodeStatus, OnProgress
 from engine.backend_fake_measures import fake_bare_loop, fake_cache_types, fake_machine_speed
+from engine.backend_fake_vocabulary import END, WORDS, FakeVocabulary
 from engine.errors import AdapterMismatch, DecodeFailed, ModelFileMissing
 from engine.grammar import Matcher
 from engine.messages import (
@@ -29,18 +30,8 @@ from engine.messages import (
 )
 from engine.params import ModelParams, SamplingParams
 
-_WORDS = """
-a the cache holds every token once and reads it again for each step while several replies share one pass of weights
-so that small models answer quickly on an ordinary laptop without any network at all
-""".split()  # noqa: SIM905 (a list of 37 strings says no more)
 _MARK = 4096  # a cell holds its token, plus this times a number for the adapters it was computed with
 _THREAD_MARK = 200_000  # beyond the numbers of adapters
-_START, _END, _TEXT_END = 256, 257, 258
-_CONTROLS = {_START: b"<|im_start|>", _END: b"<|im_end|>", _TEXT_END: b"<|endoftext|>"}
-_TEMPLATE = (
-    "{% for message in messages %}<|im_start|>{{ message.role }}\n{{ message.content }}<|im_end|>\n{% endfor %}"
-    "{% if add_generation_prompt %}<|im_start|>assistant\n{% endif %}"
-)
 
 
 @dataclass(frozen=True)
@@ -61,39 +52,6 @@ class _Settings:
     tells_threads: float = 0
     fail: float = 0
     bug: float = 0
-
-
-class FakeVocabulary:
-    """Bytes, control tokens and a few whole words, so that one text can be split in more than one way."""
-
-    def __init__(self) -> None:
-        words = [f" {word}".encode() for word in _WORDS]
-        self.pieces: list[bytes] = [bytes([value]) for value in range(256)] + list(_CONTROLS.values()) + words
-        self.control_ids = frozenset(_CONTROLS)
-        self.end_ids = frozenset({_END, _TEXT_END})
-        self.special_texts = tuple(sorted((text.decode() for text in _CONTROLS.values()), key=len, reverse=True))
-        self.bos_id: int | None = None
-        self.bos_text = ""
-        self.eos_text = "<|im_end|>"
-        self.adds_bos = False
-        self.adds_space = False
-        self.chat_template: str | None = _TEMPLATE
-        self._words = sorted(((piece, 259 + i) for i, piece in enumerate(words)), key=lambda item: -len(item[0]))
-
-    def tokenize(self, text: str, *, parse_special: bool) -> list[int]:
-        """See Vocabulary."""
-        data, tokens, position = text.encode(), list[int](), 0
-        special = [(piece, token) for token, piece in _CONTROLS.items()] if parse_special else []
-        while position < len(data):
-            for piece, token in (*special, *self._words):
-                if data.startswith(piece, position):
-                    tokens.append(token)
-                    position += len(piece)
-                    break
-            else:
-                tokens.append(data[position])
-                position += 1
-        return tokens
 
 
 class FakeSampler:
@@ -215,9 +173,9 @@ class FakeBackend:
         texts = (b"\0" + pieces[t] if t in control_ids else pieces[t] for t in tokens)
         changes = (b"\1%d" % mark if mark != last else b"" for last, mark in zip([0, *marks], marks, strict=False))
         digest.update(b"".join(part for pair in zip(changes, texts, strict=True) for part in pair)[: -before or None])
-        word = _WORDS[int.from_bytes(digest.digest()[:4], "big") % len(_WORDS)].encode() + b" "
+        word = WORDS[int.from_bytes(digest.digest()[:4], "big") % len(WORDS)].encode() + b" "
         if num_words >= self._settings.n_words:
-            return _END
+            return END
         written = len(reply) - word_start  # more than the word where the reply was made to go on with something else
         return word[min(written, len(word) - 1)]
 
