@@ -6,13 +6,14 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from PySide6.QtCore import QCoreApplication, QMimeData, QObject, Qt, QUrl
+from PySide6.QtCore import QCoreApplication, QMimeData, Qt, QUrl
 from PySide6.QtGui import QGuiApplication, QTextDocument, QTextFormat
 from PySide6.QtGui import Qt as TextKinds  # its own part of the namespace
 from PySide6.QtWidgets import QAbstractItemView, QLabel, QTextBrowser, QWidget
 
 from app.desktop.rendering.plain import isolated
 from app.desktop.session.turns import ReplyTurn, TurnAction
+from app.desktop.widgets.message_rows import UserRow
 from app.desktop.widgets.notices import Notice
 from app.store import ChatStore, NewChat, NewNode
 from engine import ErrorInfo, FinishReason, Generate, Role
@@ -56,9 +57,9 @@ def obeyed(window: QWidget) -> list[str]:
         tip = widget.toolTip()
         if TextKinds.mightBeRichText(tip) and _TAG.search(tip):
             found.append(f"tool tip of {type(widget).__name__}: {tip[:80]}")
-        is_rich = isinstance(widget, QLabel) and widget.textFormat() != Qt.TextFormat.PlainText
-        if is_rich and TextKinds.mightBeRichText(widget.text()):
-            found.append(f"label: {widget.text()[:80]}")
+        label = widget if isinstance(widget, QLabel) and widget.textFormat() != Qt.TextFormat.PlainText else None
+        if label is not None and TextKinds.mightBeRichText(label.text()):
+            found.append(f"label: {label.text()[:80]}")
         if isinstance(widget, QTextBrowser):
             found += _resources(widget)
         if isinstance(widget, QAbstractItemView):
@@ -208,7 +209,7 @@ def test_an_endless_line_never_stops_the_window_when_it_is_pasted_and_sent(desk:
     worst += [cost(lambda: desk.parts.find.open("a")), cost(lambda: desk.parts.find_bar.field.setText("x"))]
     worst += [cost(lambda: desk.parts.find_bar.go(-1)), cost(lambda: desk.parts.find_bar.leave())]
     row = desk.view.row(own) or desk.view._reveal(own)
-    assert isinstance(row, QObject)
+    assert isinstance(row, UserRow)
     worst.append(cost(row.unfold))
     worst.append(cost(lambda: desk.view.begin_edit(own)))
     assert max(worst) < LIMIT_S, worst
