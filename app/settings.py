@@ -169,6 +169,18 @@ class Settings:
             section="Chats",
         ),
     ] = 30
+    read_ahead_above: Annotated[
+        int,
+        SettingInfo(
+            type=int,
+            label="On battery, read ahead above",
+            help="When a reply has ended, what closes its turn is read at once, so that the next one starts sooner.",
+            minimum=0,
+            maximum=101,
+            unit="% charge",
+            section="Power",
+        ),
+    ] = 50
     power_watts: Annotated[
         float,
         SettingInfo(

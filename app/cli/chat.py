@@ -7,6 +7,7 @@ from collections.abc import Callable
 
 import msgspec
 
+from app.battery import may_read_ahead
 from app.cli.chat_options import (
     Conversation,
     add_chat_arguments,
@@ -75,6 +76,7 @@ def run(options: argparse.Namespace, paths: Paths, make_client: MakeClient | Non
     plan = make_plan(options, settings, params, sampling)
     client = make_client(options.fake_engine) if make_client else ProcessClient(fake=options.fake_engine)
     with ChatSession(client) as session:
+        session.may_read_ahead = may_read_ahead(settings.read_ahead_above)
         if conversations is None:
             from app.cli.interactive import InteractiveChat  # needs prompt_toolkit, which takes a while to load
 

@@ -96,6 +96,7 @@ class ChatSession:
         self._is_started = False
         self.model: ModelDescription | None = None
         self.was_interrupted = False
+        self.may_read_ahead = True
 
     def __enter__(self) -> "ChatSession":
         return self
@@ -192,6 +193,7 @@ class ChatSession:
                 chat_id=chat_id,
                 adapters=adapters,
                 options=options,
+                read_ahead=self.may_read_ahead,
             )
         )
         for event in self._answers(request_id, Abort(request_id=request_id)):

@@ -22,6 +22,7 @@ from app.desktop.session.chat_settings import ChatSettings
 from app.desktop.session.chats import Chats
 from app.desktop.session.conversation import Conversation
 from app.desktop.session.model_session import ChooseModel, ModelSession, Starter
+from app.desktop.session.reply_costs import ReplyCosts
 from app.desktop.session.surroundings import Surroundings
 from app.desktop.session.token_counts import TokenCounts
 from app.desktop.session.user_settings import UserSettings
@@ -139,6 +140,7 @@ def build_window(
         recorder=ChatRecorder(bridge),
         sampling=sampling_of,
         chat_format=lambda: formats.chosen,
+        costs=ReplyCosts(user, model),
     )
     chats = Chats(around, serial)
     counts = TokenCounts(bridge, model)

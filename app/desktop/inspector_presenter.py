@@ -1,6 +1,7 @@
 """InspectorPresenter: the settings of the shown chat and of its model, and the numbers that nobody else tells."""
 
 import dataclasses
+import time
 from collections.abc import Mapping
 from typing import Any
 
@@ -12,13 +13,14 @@ from app.desktop.session.chats import Chats
 from app.desktop.session.conversation import Conversation
 from app.desktop.session.model_session import ModelSession, ModelState
 from app.desktop.session.token_counts import TokenCounts
+from app.desktop.session.total_rate import TotalRate
 from app.desktop.session.user_settings import UserSettings
 from app.desktop.widgets.load_panel import LoadPanel
 from app.desktop.widgets.main_window import MainWindow
 from app.desktop.widgets.readouts import Readouts
 from app.desktop.widgets.sampling_panel import SamplingPanel
 from app.desktop.widgets.system_prompt import SystemPromptEdit
-from engine import EngineDescription, Finished, ModelDescription, ModelParams
+from engine import Delta, EngineDescription, ErrorInfo, Finished, ModelDescription, ModelParams
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -56,11 +58,16 @@ class InspectorPresenter(QObject):
         self._counts = counts
         self._memory = memory
         self._conversation: Conversation | None = None
+        self._total = TotalRate()
         parts.sampling.changed.connect(self._on_sampling_changed)
         parts.sampling.keep_requested.connect(self._on_keep_requested)
         parts.system_prompt.changed.connect(self._on_system_prompt_changed)
         parts.load_panel.load_requested.connect(self._on_load_requested)
         bridge.engine_described.connect(self._on_engine_described)
+        bridge.threads_changed.connect(parts.readouts.show_threads)
+        bridge.delta_received.connect(self._on_delta)
+        bridge.reply_finished.connect(self._on_any_finished)
+        bridge.reply_failed.connect(self._on_any_failed)
         model.changed.connect(self._on_model_changed)
         model.loaded.connect(self._on_loaded)
         memory.measured.connect(parts.readouts.show_worker_memory)
@@ -122,6 +129,7 @@ class InspectorPresenter(QObject):
         self._measure_memory()
         if not is_ready:
             self._parts.readouts.show_worker_memory(None)
+            self._parts.readouts.show_threads(None)
 
     def _on_loaded(self, _: ModelDescription) -> None:
         self._bridge.describe_engine()
@@ -136,6 +144,18 @@ class InspectorPresenter(QObject):
             self._memory.start()
         else:
             self._memory.stop()
+
+    def _on_delta(self, event: Delta) -> None:
+        self._total.note(event.request_id, event.num_generated_tokens, time.monotonic())
+        self._parts.readouts.show_total(self._total.rate())
+
+    def _on_any_finished(self, event: Finished) -> None:
+        self._total.forget(event.request_id)
+        self._parts.readouts.show_total(self._total.rate())
+
+    def _on_any_failed(self, request_id: str, _: ErrorInfo) -> None:
+        self._total.forget(request_id)
+        self._parts.readouts.show_total(self._total.rate())
 
     def _on_reply_finished(self, event: Finished) -> None:
         self._parts.sampling.show_used_seed(event.metrics.seed)

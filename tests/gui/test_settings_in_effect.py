@@ -1,7 +1,9 @@
 """Every setting of the page changes what the window does, at once, and is kept."""
 
 from collections.abc import Callable
+from types import SimpleNamespace
 
+import psutil
 import pytest
 from PySide6.QtCore import Qt
 from PySide6.QtTest import QTest
@@ -77,13 +79,46 @@ def tells_other_number_of_days(desk: Desk) -> None:
     assert ("retention_days", 31) in desk.saved
 
 
+def reads_ahead_only_with_power(desk: Desk) -> None:
+    desk.reply("one", "answer")
+    assert desk.client.last(Generate).read_ahead
+    control = row_of(desk, "read_ahead_above").control
+    for _ in range(51):  # a battery of so much charge there is not
+        QTest.keyClick(control, Qt.Key.Key_Up)
+    desk.window.show_page(None)
+    assert ("read_ahead_above", 101) in desk.saved
+    desk.reply("two", "answer")
+    assert not desk.client.last(Generate).read_ahead
+
+
+def tells_energy_and_cost(desk: Desk) -> None:
+    for name in ("power_watts", "electricity_price"):
+        QTest.keyClick(row_of(desk, name).control, Qt.Key.Key_Up)
+    desk.window.show_page(None)
+    desk.reply("one", "answer")
+    reply = desk.parts.conversation.last_reply
+    assert reply is not None
+    assert reply.metrics is not None
+    assert reply.metrics.joules_per_token is not None
+    assert reply.metrics.cost_per_million_tokens is not None
+
+
 EFFECTS: dict[str, Callable[[Desk], None]] = {
     "theme": has_other_theme,
     "zoom": has_other_size,
     "send_key": sends_with_other_key,
     "follow": stays_where_it_is,
     "retention_days": tells_other_number_of_days,
+    "read_ahead_above": reads_ahead_only_with_power,
+    "power_watts": tells_energy_and_cost,
+    "electricity_price": tells_energy_and_cost,
 }
+
+
+@pytest.fixture(autouse=True)
+def _on_battery(monkeypatch: pytest.MonkeyPatch) -> None:
+    battery = SimpleNamespace(percent=80.0, power_plugged=False)
+    monkeypatch.setattr(psutil, "sensors_battery", lambda: battery, raising=False)
 
 
 @pytest.mark.parametrize("name", [name for name, info in setting_infos().items() if info.section])

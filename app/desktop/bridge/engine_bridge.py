@@ -36,6 +36,7 @@ from engine import (
     PromptOptions,
     SamplingParams,
     StateChanged,
+    ThreadsChanged,
     TurnsDropped,
 )
 
@@ -61,6 +62,7 @@ class EngineBridge(QObject):
         load_cancelled: request id.
         load_failed: request id, ErrorInfo.
         state_changed: StateChanged.
+        threads_changed: ThreadsChanged.
         turns_dropped: TurnsDropped.
         prefill_progressed: PrefillProgress.
         delta_received: Delta with all text and thinking since the last one.
@@ -77,6 +79,7 @@ class EngineBridge(QObject):
     load_cancelled = Signal(str)
     load_failed = Signal(str, object)
     state_changed = Signal(object)
+    threads_changed = Signal(object)
     turns_dropped = Signal(object)
     prefill_progressed = Signal(object)
     delta_received = Signal(object)
@@ -145,13 +148,19 @@ class EngineBridge(QObject):
         *,
         chat_id: str,
         options: PromptOptions,
+        read_ahead: bool = True,
     ) -> str:
-        """Ask for a reply and return the request id."""
+        """Ask for a reply and return the request id; see Generate."""
         request_id = _new_id("reply")
         self._replies.add(request_id)
         self._client.send(
             Generate(
-                request_id=request_id, messages=tuple(messages), sampling=sampling, chat_id=chat_id, options=options
+                request_id=request_id,
+                messages=tuple(messages),
+                sampling=sampling,
+                chat_id=chat_id,
+                options=options,
+                read_ahead=read_ahead,
             )
         )
         self._timer.start()
@@ -232,6 +241,8 @@ class EngineBridge(QObject):
                 self._on_failed(event)
             case StateChanged():
                 self.state_changed.emit(event)
+            case ThreadsChanged():
+                self.threads_changed.emit(event)
             case TurnsDropped():
                 self.turns_dropped.emit(event)
             case PrefillProgress():

@@ -315,7 +315,7 @@ class Conversation(QObject):
 
     def _ask(self, reply: ReplyTurn, *, is_next: bool = False) -> None:
         self.chat.add(reply)
-        self._run = run = ReplyRun(self._around.bridge, reply, self, clock=self._around.clock)
+        self._run = run = ReplyRun(self._around, reply, self)
         run.changed.connect(lambda: self.reply_changed.emit(reply))
         run.grew.connect(lambda text: self.reply_grew.emit(reply, text))
         run.thinking_grew.connect(lambda text: self.thinking_grew.emit(reply, text))

@@ -1,11 +1,10 @@
 """ReplyRun: one reply in progress, from the request to its end, whatever that is."""
 
-import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 from PySide6.QtCore import QObject, Signal
 
-from app.desktop.bridge.engine_bridge import EngineBridge
+from app.desktop.session.surroundings import Surroundings
 from app.desktop.session.turns import Begun, ReplyState, ReplyTurn
 from engine import (
     ChatMessage,
@@ -23,9 +22,6 @@ from engine import (
 
 class ReplyRun(QObject):
     """Fills in one ReplyTurn; what it had before, as one that goes on has, stays in front.
-
-    Args:
-        clock: monotonic seconds.
 
     Signals:
         changed: state or outcome of the reply changed.
@@ -48,13 +44,12 @@ class ReplyRun(QObject):
     delta_received = Signal(object)
     ended = Signal(object)
 
-    def __init__(
-        self, bridge: EngineBridge, reply: ReplyTurn, parent: QObject, *, clock: Callable[[], float] = time.monotonic
-    ) -> None:
+    def __init__(self, around: Surroundings, reply: ReplyTurn, parent: QObject) -> None:
         super().__init__(parent)
         self.reply = reply
-        self._bridge = bridge
-        self._clock = clock
+        self._bridge = around.bridge
+        self._costs = around.costs
+        self._clock = around.clock
         self._before = reply.begun()  # what it had before its request
         self._begun = reply.begun()
         self._request_id: str | None = None
@@ -90,7 +85,12 @@ class ReplyRun(QObject):
         bridge.delta_received.connect(self._on_delta)
         bridge.reply_finished.connect(self._on_finished)
         bridge.reply_failed.connect(self._on_failed)
-        self._request_id = bridge.generate(messages, sampling, chat_id=chat_id, options=options)
+        may_read_ahead = self._costs is None or self._costs.may_read_ahead()
+        self._request_id = bridge.generate(
+            messages, sampling, chat_id=chat_id, options=options, read_ahead=may_read_ahead
+        )
+        if self._costs is not None:
+            self._costs.begin(self._request_id)
         self.changed.emit()
 
     def stop(self) -> None:
@@ -118,6 +118,7 @@ class ReplyRun(QObject):
             return
         self._is_over = True
         if self._request_id is not None:
+            self._count_costs()
             for signal, slot in (
                 (self._bridge.state_changed, self._on_state_changed),
                 (self._bridge.turns_dropped, self._on_turns_dropped),
@@ -129,6 +130,12 @@ class ReplyRun(QObject):
                 signal.disconnect(slot)
         self.ended.emit(event)
         self.deleteLater()
+
+    def _count_costs(self) -> None:
+        if self._costs is not None and self._request_id is not None:
+            joules = self._costs.end(self._request_id)
+            if self.reply.metrics is not None:
+                self.reply.metrics = self._costs.completed(self.reply.metrics, joules)
 
     def _is_mine(self, request_id: str) -> bool:
         return request_id == self._request_id and not self._is_over

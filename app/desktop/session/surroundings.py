@@ -11,6 +11,7 @@ from app.desktop.bridge.engine_bridge import EngineBridge
 from app.desktop.session.chat_recorder import ChatRecorder
 from app.desktop.session.chat_settings import ChatSettings
 from app.desktop.session.model_session import ModelSession
+from app.desktop.session.reply_costs import ReplyCosts
 from app.desktop.session.turns import ReplyTurn
 from engine import SamplingParams
 
@@ -22,6 +23,7 @@ class Surroundings(NamedTuple):
         sampling: gives the settings for the next reply of a chat.
         chat_format: gives the format that the user chose for the model, None for its own.
         clock: monotonic seconds.
+        costs: what replies draw; None where nobody asks.
     """
 
     bridge: EngineBridge
@@ -30,6 +32,7 @@ class Surroundings(NamedTuple):
     sampling: Callable[[ChatSettings], SamplingParams]
     chat_format: Callable[[], str | None]
     clock: Callable[[], float] = time.monotonic
+    costs: ReplyCosts | None = None
 
     def describe_making(self, reply: ReplyTurn, settings: ChatSettings) -> None:
         """Let a reply tell by which model it is made, and with which settings."""

@@ -21,7 +21,8 @@ from app.desktop.widgets.figures import (
     tokens_text,
 )
 from app.desktop.widgets.strip_chart import StripChart
-from engine import CacheMissCause, Delta, Finished, ModelDescription, PrefillProgress, RequestMetrics
+from app.desktop.widgets.thread_reasons import threads_text
+from engine import CacheMissCause, Delta, Finished, ModelDescription, PrefillProgress, RequestMetrics, ThreadsChanged
 
 _CHART_INTERVAL_S = 0.2
 _RATE_WINDOW_S = 1.5
@@ -99,10 +100,7 @@ class Readouts(QWidget):
         self.chart = StripChart(theme)
         self._values: dict[str, QLabel] = {}
         self._labels: dict[str, QLabel] = {}
-        self._cause = QLabel("")
-        self._cause.setProperty("role", "meta")
-        self._cause.setWordWrap(True)
-        self._cause.hide()
+        self._total, self._threads, self._cause = _remark(), _remark(), _remark()
         self._context = _value_label(self.tr("Context"))
         self._context_bar = ContextBar(theme)
         number = QHBoxLayout()
@@ -117,7 +115,8 @@ class Readouts(QWidget):
         self._box.addWidget(self.chart)
         self._grid = self._new_table()
         self._box.addLayout(self._grid)
-        self._box.addWidget(self._cause)
+        for remark in (self._total, self._threads, self._cause):
+            self._box.addWidget(remark)
         context = QHBoxLayout()
         label = QLabel(self.tr("Context"))
         label.setProperty("role", "muted")
@@ -177,6 +176,22 @@ class Readouts(QWidget):
         if used is not None:
             self._num_context_tokens = used
         self._show_context()
+
+    @property
+    def threads(self) -> str:
+        """Why fewer threads compute than could; empty while all do."""
+        return self._threads.text()
+
+    def show_threads(self, event: ThreadsChanged | None) -> None:
+        """Show how many threads compute, and why not all; None while nothing is known."""
+        self._threads.setText(threads_text(event))
+        self._threads.setVisible(bool(self._threads.text()))
+
+    def show_total(self, rate: float | None) -> None:
+        """Show what all replies that run make together; None unless there are several."""
+        text = self.tr("All replies together: {rate} tok/s")
+        self._total.setText("" if rate is None else text.format(rate=rate_text(rate)))
+        self._total.setVisible(rate is not None)
 
     def show_worker_memory(self, num_bytes: int | None) -> None:
         """Show the resident memory of the model's process; None where there is none."""
@@ -365,3 +380,11 @@ def _prompt(metrics: RequestMetrics) -> str:
 
 def _tokens_and_time(count: int, seconds: float | None) -> str:
     return f"{tokens_text(count)} · {seconds_text(seconds)}"
+
+
+def _remark() -> QLabel:
+    label = QLabel("")
+    label.setProperty("role", "meta")
+    label.setWordWrap(True)
+    label.hide()
+    return label

@@ -4,7 +4,8 @@ import time
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
-from engine.backend_fake import FakeBackend, FakeLoader, FakeVocabulary
+from engine.backend_fake import FakeBackend, FakeLoader
+from engine.backend_fake_vocabulary import FakeVocabulary
 from engine.core import Engine
 from engine.messages import Event, Failed, Finished, StateChanged
 from engine.params import ModelParams, SamplingParams

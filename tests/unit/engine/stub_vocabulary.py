@@ -1,6 +1,6 @@
 """A vocabulary for tests: bytes, and the special tokens a test asks for."""
 
-from engine.backend_fake import FakeVocabulary
+from engine.backend_fake_vocabulary import FakeVocabulary
 
 CHATML = FakeVocabulary().chat_template or ""
 

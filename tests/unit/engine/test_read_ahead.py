@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 
 from engine.backend import BatchPart, DecodeStatus
-from engine.backend_fake import FakeBackend, FakeVocabulary
+from engine.backend_fake import FakeBackend
+from engine.backend_fake_vocabulary import FakeVocabulary
 from engine.client import InprocClient
 from engine.core import Engine
 from engine.errors import DecodeFailed

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from engine.backend_fake import FakeVocabulary
+from engine.backend_fake_vocabulary import FakeVocabulary
 from engine.errors import ChatTemplateError, ContextOverflow, EngineError, RequestError
 from engine.messages import ChatMessage, Role
 from engine.special_texts import RenderedPrompt
