@@ -177,7 +177,7 @@ class Settings:
             help="When a reply has ended, what closes its turn is read at once, so that the next one starts sooner.",
             minimum=0,
             maximum=101,
-            unit="% charge",
+            unit="%",
             section="Power",
         ),
     ] = 50
@@ -203,7 +203,7 @@ class Settings:
             minimum=0.0,
             maximum=1000.0,
             step=0.01,
-            unit="per kWh",
+            unit="/kWh",
             section="Cost",
         ),
     ] = 0.0
