@@ -18,7 +18,7 @@ from typing import Any
 
 from benchmarks.window_corpus import CHARS_PER_TOKEN, LONG_REPLY_CHARS, chat, draft, reply
 
-NOT_LOADED = ("numpy", "pyqtgraph", "ziamath")
+NOT_LOADED = ("numpy", "pyqtgraph")
 _TOKENS_PER_S = 300
 _FRAME_MS = 33
 _WHEEL_UP = 120

@@ -167,6 +167,8 @@ def settle(quiet_s: float = 0.15) -> None:
     loop = QEventLoop()
     QTimer.singleShot(round(quiet_s * 1000), loop.quit)
     loop.exec()
+    # What was given up before that loop waits for the one around it, in which a person's program is all the time.
+    QCoreApplication.sendPostedEvents(None, QEvent.Type.DeferredDelete)
 
 
 class Painted(QObject):
