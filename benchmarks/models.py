@@ -1,8 +1,8 @@
 """Times the reading of model files and the scan of a library: `python -m benchmarks.models [--files N]`.
 
-A file with a vocabulary of 262,144 tokens and as many merges is written with the gguf package and read; then a folder of
-small files is scanned for the first time, and again. Seconds are the least of the tries on the caller's clock; memory is
-what Python had allocated at most.
+A file with a vocabulary of 262,144 tokens, and one with as many merges, is written with the gguf package and read. Then
+a folder of small files is scanned for the first time, and again. Seconds are the least of the tries on the caller's
+clock; memory is what Python had allocated at most.
 """
 
 import argparse
@@ -98,7 +98,9 @@ def measure_scan(folder: Path, num_files: int) -> None:
         write_small(path, name=name, level=level, seed=number, num_tokens=50_000)
 
     def library() -> Library:
-        return Library(models_dir=models_dir, state_dir=folder / "state", roots=[ScanRoot(models_dir, "", is_ours=True)])
+        return Library(
+            models_dir=models_dir, state_dir=folder / "state", roots=[ScanRoot(models_dir, "", is_ours=True)]
+        )
 
     first = library().scan()
     again = min((library().scan() for _ in range(NUM_TRIES)), key=lambda scan: scan.seconds)

@@ -162,7 +162,9 @@ class FileWalk:
 
     def _note(self, path: Path, what: str, hint: str) -> None:
         if len(self.problems) < _MAX_PROBLEMS:
-            self.problems.append(ScanProblem(path=path, message=f"The folder {printable(str(path))} {what}.", hint=hint))
+            self.problems.append(
+                ScanProblem(path=path, message=f"The folder {printable(str(path))} {what}.", hint=hint)
+            )
 
 
 def _is_folder(entry: "os.DirEntry[str]") -> bool:

@@ -55,7 +55,9 @@ def _group_keys(sets: list[PartSet]) -> list[str]:
         known = parameters[_model_of(found)]
         if found.missing and len(known) == 1:  # its own count is not to be had
             (count,) = known
-        keys.append(hashlib.sha256(repr((_model_of(found), count)).encode("utf-8", "replace")).hexdigest()[:_KEY_DIGITS])
+        keys.append(
+            hashlib.sha256(repr((_model_of(found), count)).encode("utf-8", "replace")).hexdigest()[:_KEY_DIGITS]
+        )
     return keys
 
 
@@ -75,15 +77,26 @@ def _num_parameters(found: PartSet) -> int:
 def _group_titles(sets: list[PartSet], keys: list[str]) -> dict[str, str]:
     names: dict[str, Counter[str]] = defaultdict(Counter)
     parameters: dict[str, int] = {}
+    kinds: dict[str, ModelKind | None] = {}
     for found, key in zip(sets, keys, strict=True):
         names[key][_own_title(found)] += 1
         parameters[key] = max(parameters.get(key, 0), _num_parameters(found))
+        kinds[key] = found.first.kind
     titles = {key: min(counts, key=lambda name: (-counts[name], name)) for key, counts in names.items()}
-    shared = Counter(plain(title) for title in titles.values())
-    for key, title in titles.items():
-        if shared[plain(title)] > 1 and parameters[key]:
-            titles[key] = f"{title} {short_count(parameters[key])}"
+    for key in _sharing(titles):  # a projector is often called like its model
+        kind = kinds[key]
+        if kind not in (ModelKind.TEXT, ModelKind.SPLIT_PART, None):
+            titles[key] += f" {kind.value}"
+    for key in _sharing(titles):
+        if parameters[key]:
+            titles[key] += f" {short_count(parameters[key])}"
     return titles
+
+
+def _sharing(titles: dict[str, str]) -> list[str]:
+    """Return the keys whose title another one has as well."""
+    counts = Counter(plain(title) for title in titles.values())
+    return [key for key, title in titles.items() if counts[plain(title)] > 1]
 
 
 def _own_title(found: PartSet) -> str:

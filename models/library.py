@@ -1,4 +1,4 @@
-"""The library: all models on this machine, found in place, kept in an index, and removed to a trash if they are ours."""
+"""The library: all models on this machine, found in place, kept in an index, and removed to a trash if ours."""
 
 import logging
 import os
@@ -253,6 +253,8 @@ class _Scan:
         """Return what is known of a file that was renamed, under its old id; of a second name, under a new one."""
         record = self._by_file.get(file_key(found.status))
         if record is None or not record.is_content_of(found.status) or record.problem or not is_text(found.path):
+            return None
+        if record.path == os.fspath(found.path):  # not moved, but changed in a way that only one time shows
             return None
         is_second_name = os.path.lexists(record.path)
         return msgspec.structs.replace(

@@ -67,7 +67,7 @@ def put_together(records: Iterable[FileRecord]) -> list[PartSet]:
 
 
 def _divide(parts: list[FileRecord]) -> list[list[FileRecord]]:
-    """Divide the parts in one folder, all of equal counts, into models: by number, and by name where that is not enough."""
+    """Divide the parts in one folder, of equal counts, into models: by number, by name where that is not enough."""
     prefixes = {prefix for part in parts if (prefix := _prefix(part))}
     if len({part.split_no for part in parts}) == len(parts) and len(prefixes) <= 1:
         return [sorted(parts, key=lambda part: part.split_no)]

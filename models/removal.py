@@ -1,7 +1,7 @@
 """The trash of models: files of our own folder are moved into it and back, and only what is in it is ever deleted.
 
-It is a folder inside ours, so that moving a model is one rename whatever its size. Each removal has a folder of its own:
-a note of what was removed and from where, written first, and the files, numbered.
+It is a folder inside ours, so that moving a model is one rename whatever its size. Each removal has a folder of its
+own: a note of what was removed and from where, written first, and the files, numbered.
 """
 
 import contextlib
@@ -101,7 +101,8 @@ class ModelTrash:
                 raise LibraryError("The note of this removal was changed by something else.", "Move the files by hand.")
             if os.path.lexists(target):
                 raise LibraryError(
-                    f"{printable(str(target))} is there again, and is not written over.", "Move that file elsewhere first."
+                    f"{printable(str(target))} is there again, and is not written over.",
+                    "Move that file elsewhere first.",
                 )
         _move_all(moves)
         _discard(folder)
@@ -167,7 +168,7 @@ def _discard(folder: Path) -> None:
 
 
 def _is_inside(path: Path, folder: Path) -> bool:
-    """Return whether a file lies in a folder, by whatever links its own folder is reached; the file itself may be a link."""
+    """Return whether a file lies in a folder, by whatever links its own is reached; the file may be a link."""
     try:
         return path.parent.resolve().is_relative_to(folder.resolve()) and path.name not in ("", ".", "..")
     except (OSError, RuntimeError):  # links that go round
@@ -192,7 +193,9 @@ def _move_all(moves: Sequence[tuple[Path, Path]]) -> None:
                     place.rename(back)
             name = printable(source.name)
             if os.name == "nt" and isinstance(error, PermissionError):
-                raise EntryInUse(f"{name} is in use.", "Unload the model, or close the program that uses it.") from error
+                raise EntryInUse(
+                    f"{name} is in use.", "Unload the model, or close the program that uses it."
+                ) from error
             raise LibraryError(f"{name} cannot be moved: {_reason(error)}.", "Nothing was changed.") from error
 
 

@@ -197,7 +197,7 @@ def _are_bad(blocks: "ndarray[Any, Any]", tensor_type: TensorType) -> "ndarray[A
             is_bad |= blocks[:, at] == 0xFF
         elif kind == "m2":
             words = numpy.ascontiguousarray(blocks[:, at : at + 8]).view("<u2")
-            # The scale's fourth nibble from above is the highest of the last word: its exponent is that and one bit more.
+            # The upper nibbles of the words make the scale, the last word its highest: five bits of them its exponent.
             is_bad |= ((words[:, 3] >> 12) & 7 == 7) & ((words[:, 2] >> 12) & 0xC == 0xC)
         else:
             layout, bits = _PATTERNS[kind]

@@ -58,7 +58,7 @@ def _row(entry: LibraryEntry, width: int) -> str:
         facts.append(f"{entry.bits_per_weight:4.1f} bits")
     if entry.n_ctx_train:
         facts.append(f"{entry.n_ctx_train:>9,} tokens")
-    facts.append(entry.alias and f"{entry.source} ({entry.alias})" or entry.source)
+    facts.append(f"{entry.source} ({entry.alias})" if entry.alias else entry.source)
     if entry.other_places:
         facts.append(f"also in {', '.join(str(path.parent) for path in entry.other_places)}")
     return f"{entry.name:<{width}}  " + "  ".join(facts)
@@ -66,7 +66,9 @@ def _row(entry: LibraryEntry, width: int) -> str:
 
 def print_scan(scan: LibraryScan, *, num_new: int, num_gone: int) -> None:
     """Print how a scan went."""
-    print(f"{len(scan.entries)} models in {scan.num_files} files, {num_new} new, {num_gone} gone ({scan.seconds:.1f} s)")
+    print(
+        f"{len(scan.entries)} models in {scan.num_files} files, {num_new} new, {num_gone} gone ({scan.seconds:.1f} s)"
+    )
     for entry in scan.entries:
         if entry.problem is not None:
             print(f"  {safe_text(f'{entry.problem} {entry.hint}').strip()}")

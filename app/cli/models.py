@@ -42,7 +42,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     scan.add_argument("--add", action="append", default=[], metavar="DIR", help="look through this folder from now on")
     scan.add_argument("--forget", action="append", default=[], metavar="DIR", help="look through this folder no more")
     inspect = actions.add_parser("inspect", help="show what is in a model file")
-    inspect.add_argument("name", metavar="MODEL", nargs="?", help="a path, a name from `fireside models list`, or `starter`")
+    inspect.add_argument(
+        "name", metavar="MODEL", nargs="?", help="a path, a name from `fireside models list`, or `starter`"
+    )
     inspect.add_argument("--tensors", action="store_true", help="list every tensor too")
     inspect.add_argument("--verify", action="store_true", help="check every block of every tensor")
     remove = actions.add_parser("remove", help="put a model of Fireside's own folder into the trash")
@@ -272,7 +274,9 @@ def _remove(options: argparse.Namespace, paths: Paths) -> ExitCode:
         if options.name or options.undo:
             raise UsageError("--empty-trash takes nothing else.", "See `fireside models remove --help`.")
         freed = library.empty_trash()
-        return _tell(f"The trash is empty; {size_text(freed)} became free.", options, "trash_emptied", freed_bytes=freed)
+        return _tell(
+            f"The trash is empty; {size_text(freed)} became free.", options, "trash_emptied", freed_bytes=freed
+        )
     if options.undo:
         removed = _removal(library, options.name)
         library.undo(removed)

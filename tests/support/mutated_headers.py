@@ -28,7 +28,9 @@ def write_bases(folder: Path) -> list[bytes]:
     paths = [
         write_small(folder / "plain.gguf"),
         write_small(folder / "experts.gguf", tensors=experts, keys=[*expert_keys, heads], level="Q8_0"),
-        write_small(folder / "adapter.gguf", keys=[text_key("general.type", "adapter"), text_key("adapter.type", "lora")]),
+        write_small(
+            folder / "adapter.gguf", keys=[text_key("general.type", "adapter"), text_key("adapter.type", "lora")]
+        ),
         write_small(folder / "bert.gguf", arch="bert", num_tokens=400),
         *write_split(folder, "parts", 2),
     ]
@@ -45,7 +47,7 @@ def mutated(data: bytes, drawn: random.Random) -> bytes:
         if kind == 0:
             changed[at : at + 1] = bytes([drawn.randrange(256)])
         elif kind == 1:
-            layout = drawn.choice("<I <Q".split())
+            layout = drawn.choice(("<I", "<Q"))
             number = drawn.choice(_EXTREMES) & (2 ** (8 * struct.calcsize(layout)) - 1)
             changed[at : at + struct.calcsize(layout)] = struct.pack(layout, number)
         elif kind == 2:

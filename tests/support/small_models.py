@@ -97,7 +97,9 @@ def write_split(
     return paths
 
 
-def _write(path: Path, keys: Sequence[bytes], shapes: Mapping[str, tuple[int, ...]], kind: TensorType, seed: int) -> Path:
+def _write(
+    path: Path, keys: Sequence[bytes], shapes: Mapping[str, tuple[int, ...]], kind: TensorType, seed: int
+) -> Path:
     block = BLOCK_SIZES[kind]
     entries, data = [], b""
     for tensor, shape in shapes.items():

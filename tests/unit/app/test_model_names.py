@@ -50,9 +50,7 @@ def test_name_of_nothing_tells_both_ways(paths: Paths) -> None:
     assert "models list" in caught.value.hint
 
 
-def test_file_in_this_folder_comes_before_a_name(
-    paths: Paths, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_file_in_this_folder_comes_before_a_name(paths: Paths, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     write_tiny_model(paths.models_dir / "x.gguf")
     monkeypatch.chdir(tmp_path)
     here = write_tiny_model(tmp_path / "tiny-llama", seed=3)

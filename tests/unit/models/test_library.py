@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-import models.library
 from models import LibraryEntry, LibraryError, ModelKind, RootLayout, ScanProgress, ScanRoot
-from models.library_index import FileRecord
+from models.gguf_info import read_gguf_info
+from models.library_index import FileRecord, read_record
 from tests.support.gguf_files import write_other_kinds
 from tests.support.hostile_gguf import FOREIGN_FILES, IMPOSSIBLE_FILES
 from tests.support.small_models import library_of, write_small, write_split
@@ -25,7 +25,12 @@ def test_everything_that_matters_is_in_an_entry(tmp_path: Path) -> None:
     [entry] = library_of(tmp_path).scan().entries
     assert (entry.title, entry.name) == ("Tiny Model Q4_K_M", "tiny-model:q4_k_m")
     assert (entry.path, entry.paths, entry.missing_parts) == (path, (path,), ())
-    assert (entry.kind, entry.architecture, entry.type_name, entry.licence) == (ModelKind.TEXT, "llama", "Q4_K_M", "mit")
+    assert (entry.kind, entry.architecture, entry.type_name, entry.licence) == (
+        ModelKind.TEXT,
+        "llama",
+        "Q4_K_M",
+        "mit",
+    )
     assert (entry.num_parameters, entry.num_active_parameters, entry.bits_per_weight) == (512, 512, 4.5)
     assert (entry.file_bytes, entry.n_ctx_train) == (path.stat().st_size, 512)
     assert (entry.source, entry.is_ours, entry.is_removable) == ("Fireside", True, True)
@@ -192,13 +197,12 @@ def test_files_that_differ_only_in_their_weights_are_two(tmp_path: Path) -> None
 @pytest.fixture
 def reads(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     found: list[str] = []
-    read = models.library.read_record
 
     def note(path: Path, status: os.stat_result) -> FileRecord:
         found.append(path.name)
-        return read(path, status)
+        return read_record(path, status)
 
-    monkeypatch.setattr(models.library, "read_record", note)
+    monkeypatch.setattr("models.library.read_record", note)
     return found
 
 
@@ -270,7 +274,7 @@ def test_two_libraries_may_scan_at_once(tmp_path: Path) -> None:
         thread.join()
     assert [len(library.entries()) for library in libraries] == [20] * 4
     assert len(library_of(tmp_path).entries()) == 20
-    assert os.listdir(tmp_path / "state") == ["library-index.json"]
+    assert [path.name for path in (tmp_path / "state").iterdir()] == ["library-index.json"]
 
 
 def test_progress_is_told_and_a_cancelled_scan_keeps_what_was_known(tmp_path: Path) -> None:
@@ -338,7 +342,7 @@ def test_what_is_no_folder_is_not_added(tmp_path: Path, monkeypatch: pytest.Monk
 def test_unreadable_folder_and_file_are_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     write_small(tmp_path / "ours" / "locked" / "x.gguf")
     write_small(tmp_path / "ours" / "y.gguf")
-    list_folder, read = os.scandir, models.library_index.read_gguf_info
+    list_folder = os.scandir
 
     def refuse_folder(path: Path) -> object:
         if Path(path).name == "locked":
@@ -349,24 +353,23 @@ def test_unreadable_folder_and_file_are_told(tmp_path: Path, monkeypatch: pytest
         raise PermissionError(13, "Permission denied")
 
     monkeypatch.setattr(os, "scandir", refuse_folder)
-    monkeypatch.setattr(models.library_index, "read_gguf_info", refuse_file)
+    monkeypatch.setattr("models.library_index.read_gguf_info", refuse_file)
     library = library_of(tmp_path)
     scan = library.scan()
     assert "may not open it" in scan.problems[0].message
     assert "permission denied" in (scan.entries[0].problem or "")
-    monkeypatch.setattr(models.library_index, "read_gguf_info", read)
+    monkeypatch.setattr("models.library_index.read_gguf_info", read_gguf_info)
     assert library.scan().entries[0].can_chat  # without a change of the file
 
 
 def test_file_that_goes_between_list_and_read_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = write_small(tmp_path / "ours" / "x.gguf")
-    read = models.library.read_record
 
     def take_away(found: Path, status: os.stat_result) -> FileRecord:
         found.unlink()
-        return read(found, status)
+        return read_record(found, status)
 
-    monkeypatch.setattr(models.library, "read_record", take_away)
+    monkeypatch.setattr("models.library.read_record", take_away)
     library = library_of(tmp_path)
     [entry] = library.scan().entries
     assert (entry.path, entry.can_chat) == (path, False)

@@ -36,7 +36,7 @@ def test_trash_is_emptied_for_good_and_tells_the_bytes(tmp_path: Path) -> None:
     assert library.empty_trash(before=removals[1].removed_at) == removals[0].file_bytes
     assert library.removed() == (removals[1],)
     assert library.empty_trash() == removals[1].file_bytes
-    assert os.listdir(tmp_path / "ours") == []
+    assert list((tmp_path / "ours").iterdir()) == []
     with pytest.raises(LibraryError, match="no longer in the trash"):
         library.undo(removals[0])
 
@@ -143,4 +143,4 @@ def test_full_disk_removes_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     with pytest.raises(LibraryError, match="no space left"):
         library.remove(entry)
     assert path.exists()
-    assert os.listdir(tmp_path / "ours" / ".trash") == []
+    assert list((tmp_path / "ours" / ".trash").iterdir()) == []

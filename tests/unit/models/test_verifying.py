@@ -27,7 +27,9 @@ _NOT_FINITE = {
 def _file(path: Path, tensor_type: TensorType, data: bytes) -> Path:
     block = BLOCK_SIZES[tensor_type]
     entry = tensor_bytes("t.weight", (len(data) // block.num_bytes * block.num_elements,), int(tensor_type))
-    path.write_bytes(header_bytes([text_key("general.architecture", "clip")], [entry], data=data + b"\0" * (-len(data) % 32)))
+    path.write_bytes(
+        header_bytes([text_key("general.architecture", "clip")], [entry], data=data + b"\0" * (-len(data) % 32))
+    )
     return path
 
 

@@ -44,7 +44,9 @@ def test_list_shows_names_levels_and_what_cannot_be_used(paths: Paths, capsys: p
     assert main(["models", "list"]) == 0
     out = capsys.readouterr().out
     assert "\x1b" not in out
-    assert all(text in out for text in ("Models to chat with", "Projectors", "Cannot be used", "broken.gguf is cut off"))
+    assert all(
+        text in out for text in ("Models to chat with", "Projectors", "Cannot be used", "broken.gguf is cut off")
+    )
 
 
 def test_scan_tells_what_is_new_gone_and_wrong(
