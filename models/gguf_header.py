@@ -276,7 +276,7 @@ class HeaderReader:
         self._num_array_strings += count
         if self._num_array_strings > MAX_ARRAY_STRINGS:
             self._corrupt(f"{what} claims to have {count:,} texts, more than any vocabulary")
-        left = count
+        left, unpack = count, _U64.unpack_from
         while left:
             if self._at + 8 > len(self._buffer):
                 # Asking for eight bytes reads a whole chunk where there is one.
@@ -284,7 +284,7 @@ class HeaderReader:
                 self._at -= 8
             buffer, at, last = self._buffer, self._at, len(self._buffer) - 8
             while left and at <= last:
-                at += 8 + _U64.unpack_from(buffer, at)[0]
+                at += 8 + unpack(buffer, at)[0]
                 left -= 1
             self._skip(at - self._at, what)
 
