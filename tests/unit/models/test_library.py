@@ -4,16 +4,17 @@ import json
 import os
 import shutil
 import threading
+import time
 from pathlib import Path
 
 import pytest
 
-from models import LibraryEntry, LibraryError, ModelKind, RootLayout, ScanProgress, ScanRoot
+from models import Library, LibraryEntry, LibraryError, ModelKind, RootLayout, ScanProgress, ScanRoot
 from models.gguf_info import read_gguf_info
 from models.library_index import FileRecord, read_record
 from tests.support.gguf_files import write_other_kinds
 from tests.support.hostile_gguf import FOREIGN_FILES, IMPOSSIBLE_FILES
-from tests.support.small_models import library_of, write_small, write_split
+from tests.support.small_models import library_of, own_roots, write_small, write_split
 
 
 def names(entries: tuple[LibraryEntry, ...]) -> list[str]:
@@ -289,6 +290,17 @@ def test_progress_is_told_and_a_cancelled_scan_keeps_what_was_known(tmp_path: Pa
     assert len(library.entries()) == 6
 
 
+def test_five_hundred_files_are_scanned_again_in_no_time(tmp_path: Path) -> None:
+    for number in range(500):
+        write_small(tmp_path / "ours" / f"{number // 20}" / f"{number}.gguf", name=f"Model {number // 4}", seed=number)
+    library_of(tmp_path).scan()
+    library = library_of(tmp_path)
+    before = time.thread_time()
+    scan = library.scan()
+    assert time.thread_time() - before < 5 * 0.3  # five times what is promised
+    assert (scan.num_files, scan.num_read, len(scan.entries)) == (500, 0, 500)
+
+
 # --- folders ---
 
 
@@ -423,6 +435,14 @@ def test_ollama_blobs_are_found_by_their_manifests_and_called_as_it_calls_them(t
         ("Model b", "owner/thing:latest"),
         ("Model c", ""),
     ]
+
+
+def test_starter_is_in_the_library_under_its_own_name(tmp_path: Path, starter_path: Path) -> None:
+    library = Library(models_dir=tmp_path, state_dir=tmp_path, roots=own_roots(tmp_path))
+    [entry] = library.scan().entries
+    assert (entry.path, entry.alias, entry.is_ours) == (starter_path, "starter", False)
+    library.add_root(starter_path.parent)
+    assert library.scan().num_files == 1
 
 
 def test_file_that_no_program_would_call_a_model_is_passed_over(tmp_path: Path) -> None:

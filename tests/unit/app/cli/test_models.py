@@ -10,11 +10,12 @@ from app.__main__ import main
 from app.paths import Paths, find_paths
 from models import find_starter
 from tests.support.gguf_files import write_tiny_model
-from tests.support.small_models import write_small, write_split
+from tests.support.small_models import own_roots, write_small, write_split
 
 
 @pytest.fixture
-def paths(data_dir: Path) -> Paths:
+def paths(data_dir: Path, monkeypatch: pytest.MonkeyPatch) -> Paths:
+    monkeypatch.setattr("app.model_library.find_roots", own_roots)
     found = find_paths(str(data_dir))
     found.create()
     return found
