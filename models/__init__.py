@@ -15,7 +15,7 @@ from models.errors import (
 )
 from models.file_contents import FileContents, MetadataRow, TensorRow, TypeTotal, read_contents
 from models.fingerprint import fingerprint, template_hash
-from models.gguf_info import GGUFInfo, check_is_chat_model, first_part, missing_parts, read_gguf_info
+from models.gguf_info import GGUFInfo, check_is_chat_model, first_part, missing_parts, parts_of, read_gguf_info
 from models.grouping import short_count
 from models.hyperparameters import Hyperparameters
 from models.library import Library
@@ -66,6 +66,7 @@ __all__ = [
     "first_part",
     "match_entries",
     "missing_parts",
+    "parts_of",
     "read_contents",
     "read_gguf_info",
     "short_count",

@@ -135,6 +135,7 @@ def _entry(found: PartSet, key: str, group_title: str) -> LibraryEntry:
         paths=tuple(Path(part.path) for part in parts),
         missing_parts=found.missing,
         kind=first.kind,
+        has_chat_template=first.has_chat_template,
         architecture=first.architecture,
         type_name=first.type_name,
         bits_per_weight=8 * weight_bytes / num_parameters if num_parameters else 0.0,

@@ -212,6 +212,7 @@ class _Scan:
         self.num_read = 0
         self.problems: list[ScanProblem] = []
         self._known = {record.path: record for record in known}
+        self._paths_of_ids = {record.id: record.path for record in known}
         self._by_file = {record.file_key: record for record in known}
         self._found: dict[str, FileRecord] = {}
         self._fingerprints: dict[tuple[int, int], str] = {}
@@ -261,12 +262,19 @@ class _Scan:
             record,
             path=os.fspath(found.path),
             ctime_ns=found.status.st_ctime_ns,
-            id=id_of(found.path) if is_second_name else record.id,
+            id=self._new_id(found) if is_second_name else record.id,
         )
 
     def _read(self, found: FoundFile) -> FileRecord:
         self.num_read += 1
-        return read_record(found.path, found.status)
+        return msgspec.structs.replace(read_record(found.path, found.status), id=self._new_id(found))
+
+    def _new_id(self, found: FoundFile) -> str:
+        """Return an id for a file that is new: that of its path, unless a file that was moved away took it along."""
+        identity = id_of(os.fsencode(found.path))
+        if self._paths_of_ids.get(identity, os.fspath(found.path)) == os.fspath(found.path):
+            return identity
+        return id_of(b"%b\0%d" % (os.fsencode(found.path), found.status.st_ino))
 
     def records(self) -> tuple[FileRecord, ...]:
         """Return what is there; of a scan that was cancelled, also what was known and not looked at again."""

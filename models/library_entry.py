@@ -19,6 +19,7 @@ class LibraryEntry:
         paths: all parts that are there, in their order; a model is loaded by the first.
         missing_parts: file names of the parts that are not there.
         kind: what it is for; None where no file of it could be read.
+        has_chat_template: whether it says how chats are written; a base model mostly does not.
         architecture: llama.cpp's name; may be empty.
         type_name: the level, such as "Q4_1"; may be empty.
         bits_per_weight: of all parts that are there, 0 where it has no weights.
@@ -42,6 +43,7 @@ class LibraryEntry:
     paths: tuple[Path, ...]
     missing_parts: tuple[str, ...] = ()
     kind: ModelKind | None = None
+    has_chat_template: bool = False
     architecture: str = ""
     type_name: str = ""
     bits_per_weight: float = 0.0

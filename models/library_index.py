@@ -125,13 +125,13 @@ def _identity(path: Path, status: os.stat_result) -> dict[str, Any]:
         "ctime_ns": status.st_ctime_ns,
         "device": device,
         "inode": inode,
-        "id": id_of(path),
+        "id": id_of(os.fsencode(path)),
     }
 
 
-def id_of(path: Path) -> str:
-    """Return the id of an entry that is first seen at a path."""
-    return hashlib.sha256(os.fsencode(path)).hexdigest()[:_ID_DIGITS]
+def id_of(place: bytes) -> str:
+    """Return the id of an entry that is first seen at a place."""
+    return hashlib.sha256(place).hexdigest()[:_ID_DIGITS]
 
 
 def _description(info: GGUFInfo) -> dict[str, Any]:

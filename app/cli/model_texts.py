@@ -58,6 +58,8 @@ def _row(entry: LibraryEntry, width: int) -> str:
         facts.append(f"{entry.bits_per_weight:4.1f} bits")
     if entry.n_ctx_train:
         facts.append(f"{entry.n_ctx_train:>9,} tokens")
+    if entry.can_chat and not entry.has_chat_template:
+        facts.append("no template")
     facts.append(f"{entry.source} ({entry.alias})" if entry.alias else entry.source)
     if entry.other_places:
         facts.append(f"also in {', '.join(str(path.parent) for path in entry.other_places)}")

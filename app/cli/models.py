@@ -25,6 +25,7 @@ from models import (
     LibraryEntry,
     RemovedModel,
     ScanProgress,
+    parts_of,
     read_contents,
     verify_file,
 )
@@ -188,7 +189,10 @@ def _inspect(options: argparse.Namespace, paths: Paths) -> ExitCode:
             print_event("tensor", **dataclasses.asdict(tensor))
     else:
         print_contents(contents, with_tensors=options.tensors)
-    return _verify(path, as_json=options.json) if options.verify else ExitCode.DONE
+    if options.verify:
+        for part in parts_of(contents.info):
+            _verify(part, as_json=options.json)
+    return ExitCode.DONE
 
 
 def _info_fields(info: GGUFInfo) -> dict[str, Any]:
@@ -215,7 +219,13 @@ def _info_fields(info: GGUFInfo) -> dict[str, Any]:
     }
 
 
-def _verify(path: Path, *, as_json: bool) -> ExitCode:
+def _verify(path: Path, *, as_json: bool) -> None:
+    """Check one file and say how it is.
+
+    Raises:
+        CorruptGGUF: it holds what is no number.
+        AppError, GGUFError: it cannot be read.
+    """
     shown = 0
 
     def show(done: int, total: int) -> None:
@@ -236,12 +246,12 @@ def _verify(path: Path, *, as_json: bool) -> ExitCode:
     if not as_json and shown and is_terminal(sys.stderr):
         print("\r\x1b[K", end="", file=sys.stderr, flush=True)
     if as_json:
-        print_event("verified", is_sound=check.is_sound, **dataclasses.asdict(check))
+        print_event("verified", path=str(path), is_sound=check.is_sound, **dataclasses.asdict(check))
     elif check.is_sound:
-        print(f"Every one of {check.num_blocks:,} blocks in {check.num_tensors:,} tensors holds numbers.")
+        name = safe_text(path.name)
+        print(f"{name}: every one of {check.num_blocks:,} blocks in {check.num_tensors:,} tensors holds numbers.")
     if not check.is_sound:
         raise CorruptGGUF(_verdict(path, check), "Download or copy the file again.")
-    return ExitCode.DONE
 
 
 def _verdict(path: Path, check: FileCheck) -> str:

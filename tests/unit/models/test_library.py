@@ -243,6 +243,18 @@ def test_moved_file_is_not_read_again_and_keeps_its_id(tmp_path: Path, reads: li
     assert (after.id, after.path, reads) == (before.id, moved, [])
 
 
+def test_file_in_the_place_of_a_moved_one_has_an_id_of_its_own(tmp_path: Path) -> None:
+    path = write_small(tmp_path / "ours" / "a.gguf", name="Old")
+    library = library_of(tmp_path)
+    [before] = library.scan().entries
+    path.rename(path.with_name("b.gguf"))
+    library.scan()
+    write_small(path, name="New", seed=4)
+    ids = {entry.group_title: entry.id for entry in library.scan().entries}
+    assert ids["Old"] == before.id != ids["New"]
+    assert {entry.group_title: entry.id for entry in library_of(tmp_path).scan().entries} == ids
+
+
 @pytest.mark.parametrize(
     "damage",
     [b"", b"{", b"[]", b'{"version":1,"records":[{"path":3}]}', b'{"version":99,"records":[]}', b"[" * 100_000],
