@@ -41,6 +41,10 @@ class ModelFileUnreadable(AppError):
     """The model file is there and cannot be read."""
 
 
+class ModelNameAmbiguous(AppError):
+    """A name that several models of the library have."""
+
+
 class StarterMissing(AppError):
     """The starter model is not installed."""
 

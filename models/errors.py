@@ -43,3 +43,15 @@ class NotAChatModel(ModelsError):
 
 class MissingParts(ModelsError):
     """A model is split over several files and some of them are not there."""
+
+
+class LibraryError(ModelsError):
+    """The library of models could not do what was asked."""
+
+
+class NotRemovable(LibraryError):
+    """A model that another program keeps, or the user: it is read in place and never touched."""
+
+
+class EntryInUse(LibraryError):
+    """A file of the model is in use."""

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from typing import NoReturn
 
 from models.errors import CorruptGGUF
-from models.gguf_header import ArrayValue, Value
+from models.gguf_values import ArrayValue, Value
 
 MAX_LAYERS = 512
 MAX_EXPERTS = 1024

@@ -21,6 +21,7 @@ DOCUMENTS = [
     "docs/architecture.md",
     "docs/extending.md",
     "docs/measuring.md",
+    "docs/models.md",
     "docs/parameters.md",
     "docs/store.md",
     "docs/window.md",

@@ -73,7 +73,7 @@ def run(options: argparse.Namespace, paths: Paths, make_client: MakeClient | Non
     settings, notice = store.load()
     if notice:
         print(f"fireside: {notice}", file=sys.stderr)
-    plan = make_plan(options, settings, params, sampling)
+    plan = make_plan(options, settings, params, sampling, paths)
     client = make_client(options.fake_engine) if make_client else ProcessClient(fake=options.fake_engine)
     with ChatSession(client) as session:
         session.may_read_ahead = may_read_ahead(settings.read_ahead_above)

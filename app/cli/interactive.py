@@ -80,6 +80,7 @@ class InteractiveChat:
         self._session = session
         self._plan = plan
         self._store = store
+        self._paths = paths
         self._known = KnownModels.in_paths(paths)
         self._read_line = read_line or _Prompt(paths, self._toolbar).read
         self._history: list[ChatMessage] = []
@@ -169,7 +170,7 @@ class InteractiveChat:
 
     def _model(self, argument: str) -> None:
         if argument:
-            choice = choose_model(argument.strip("'\""), self._store.load()[0])
+            choice = choose_model(argument.strip("'\""), self._store.load()[0], self._paths)
             self._plan = dataclasses.replace(
                 self._plan,
                 path=str(choice.path),

@@ -55,7 +55,7 @@ def run_window(paths: Paths, *, model: str | None, fake_engine: bool) -> int:
     parts = build_window(
         Theme(application, settings.theme, zoom=settings.zoom),
         ProcessClient(fake=fake_engine),
-        choose=lambda wanted: _choose(wanted, settings),
+        choose=lambda wanted: _choose(wanted, settings, paths),
         starter=_starter,
         settings=settings,
         save=saving.save,
@@ -108,10 +108,10 @@ def _keep_for_good(_: object) -> None:
     gc.freeze()
 
 
-def _choose(wanted: str | None, settings: Settings) -> ChosenModel:
+def _choose(wanted: str | None, settings: Settings, paths: Paths) -> ChosenModel:
     from app.model_choice import choose_model
 
-    return choose_model(wanted, settings)
+    return choose_model(wanted, settings, paths)
 
 
 def _starter() -> Starter:
