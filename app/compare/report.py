@@ -5,7 +5,7 @@ import contextlib
 import hashlib
 import importlib.resources
 import os
-import tempfile
+import secrets
 from collections.abc import Callable
 from pathlib import Path
 
@@ -206,26 +206,17 @@ def _hash(text: str) -> str:
 
 def _write_whole(path: Path, data: bytes) -> None:
     target = Path(os.path.realpath(path))
-    handle, temporary_name = tempfile.mkstemp(dir=target.parent, prefix=".fireside-report-")
-    temporary = Path(temporary_name)
+    temporary = target.with_name(f".fireside-report-{secrets.token_hex(8)}")
     try:
-        with os.fdopen(handle, "wb") as file:
+        with temporary.open("xb") as file:
             file.write(data)
             file.flush()
             os.fsync(file.fileno())
-        with contextlib.suppress(OSError):  # mkstemp makes it readable for one user alone
-            temporary.chmod(0o666 & ~_umask())
         temporary.replace(target)
     except BaseException:
         with contextlib.suppress(OSError):
             temporary.unlink()
         raise
-
-
-def _umask() -> int:
-    current = os.umask(0)
-    os.umask(current)
-    return current
 
 
 _MAKERS: dict[str, Callable[[Comparison, Bar | None], str]] = {
