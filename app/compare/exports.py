@@ -127,7 +127,7 @@ def _harmless(value: object) -> object:
 def _cell(text: str) -> str:
     """Return a text that stays in its cell and brings no markup of its own."""
     line = one_line(text)
-    for character in "\\`*_[]|~#<>&":
+    for character in "\\`*_[]|~#&<>":
         line = line.replace(character, f"&{_ENTITIES[character]};" if character in _ENTITIES else f"\\{character}")
     return line
 
