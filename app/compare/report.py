@@ -150,13 +150,14 @@ def _figures(analysis: Analysis, standing: dict[str, Standing]) -> list[str]:
     if reference is not None:
         beside = f" The change is against {name(reference.label)}, over pairs of the same prompt and repeat."
     lead = (
-        "Each figure is the middle of all prompts; below it, between what it lies with 95 % confidence when the same "
-        "prompts are repeated on this machine (agreement: when prompts like these are asked)."
+        "Each figure is the middle of all prompts; below it, between what it lies with 95 % confidence when the "
+        "same prompts are repeated on this machine (agreement: when prompts like these are asked)."
         f"{beside} The best figure of a column is blue, and none is where two are equal."
     )
     return [
         f'<section aria-label="Figures"><h2>Figures</h2><p class="lead">{lead}</p>'
-        '<input type="checkbox" id="show-intervals" checked><label class="switch" for="show-intervals">Intervals</label>'
+        '<input type="checkbox" id="show-intervals" checked>'
+        '<label class="switch" for="show-intervals">Intervals</label>'
         '<input type="checkbox" id="show-changes" checked><label class="switch" for="show-changes">Changes</label>'
         '<div class="toggles" id="columns"></div>'
         f'<div class="scroll" tabindex="0">{figures_table(analysis, standing)}</div>'
@@ -182,8 +183,8 @@ def _settings(analysis: Analysis) -> list[str]:
 def _record(comparison: Comparison) -> str:
     data = in_script(comparison_to_json(comparison))
     return (
-        "<footer><p>This page holds the record of the comparison, with every reply and setting: Fireside can run it "
-        "again from this file. Nothing in it is loaded from elsewhere.</p></footer>\n"
+        "<footer><p>This page holds the record of the comparison, with every reply and setting: Fireside can run "
+        "it again from this file. Nothing in it is loaded from elsewhere.</p></footer>\n"
         f'<script type="application/json" id="{RECORD_ELEMENT}">{data}</script>'
     )
 
@@ -196,7 +197,7 @@ _MEANINGS = {
     "prefill_rate": "Tokens of the prompt read in a second.",
     "decode_rate": "Tokens of the reply written in a second, after the first.",
     "tpot_s": "Mean time between two tokens.",
-    "bandwidth_share": "Bytes read for a token times the decode rate, as a share of what this machine's memory delivers.",
+    "bandwidth_share": "Bytes read for a token times the decode rate, as a share of what the memory delivers.",
     "joules_per_token": "Energy drawn for a generated token, that of reading the prompt included.",
     "cost_per_million_tokens": "What the electricity of a million tokens costs, in the currency of its price.",
     "num_prompt_tokens": "Length of the prompt.",

@@ -289,7 +289,7 @@ def _fault(comparison: Comparison) -> str:
         return "a reply is in it twice"
     if any(cell.column not in columns or cell.prompt not in prompts for cell in comparison.cells):
         return "a reply is of no column or prompt of it"
-    holders = (*comparison.columns, *comparison.cells)
+    holders: tuple[Column | Cell, ...] = (*comparison.columns, *comparison.cells)
     if not all(math.isfinite(value) for holder in holders for value in holder.values.values()):
         return "a value is no number"
     return ""

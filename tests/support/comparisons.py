@@ -59,7 +59,7 @@ def sample_comparison(  # what a test changes of it, it names
     said = {prompt.id: [source.choice(_WORDS) for _ in range(num_words)] for prompt in prompts}
     texts = {(level.name, prompt.id): _said(said[prompt.id], level, source) for level in levels for prompt in prompts}
     lengths = {prompt.id: source.randint(40, 700) for prompt in prompts}
-    cells = []
+    cells: list[Cell] = []
     for repeat in range(repeats):
         for level in levels:
             for number, prompt in enumerate(prompts):
