@@ -67,16 +67,25 @@ def advise(analysis: Analysis, bar: Bar | None = None) -> Advice:
     reaches = {column.id: _reach(analysis, column, bar) for column in sized}
     reached = sorted((column for column in sized if reaches[column.id].is_reached), key=lambda c: _order(analysis, c))
     if not reached:
-        return _nothing_reached(analysis, sized, reaches)
+        return _nothing_reached(analysis, sized, reaches, bar)
     sure = [column for column in reached if reaches[column.id].is_sure]
     first = reached[0]
-    evidence = [*_evidence(analysis, first), *_left_out(analysis, sized, first, reaches)]
+    evidence = [*_asked(bar), *_evidence(analysis, first), *_left_out(analysis, sized, first, reaches)]
     if sure and sure[0].id == first.id:
         return Advice(f"{first.label} is the smallest file within your bar.", tuple(evidence), first.id, True)
     sentence = f"{first.label} is the smallest file within your bar, but the intervals are too wide to be sure"
     if sure:
         evidence.append(f"The smallest that surely is within it: {sure[0].label}{_size(analysis, sure[0])}.")
     return Advice(f"{sentence}.", tuple(evidence), first.id)
+
+
+def _asked(bar: Bar) -> list[str]:
+    demands = [
+        f"{MEASURES[name].label.lower()} at {'least' if MEASURES[name].is_higher_better else 'most'} "
+        f"{MEASURES[name].shown(value)}"
+        for name, value in bar.demands().items()
+    ]
+    return [f"Your bar: {', '.join(demands)}."] if demands else []
 
 
 def _reach(analysis: Analysis, column: Column, bar: Bar) -> _Reach:
@@ -87,11 +96,11 @@ def _reach(analysis: Analysis, column: Column, bar: Bar) -> _Reach:
         if name in TIMED and analysis.comparison.mode is not Mode.FAIR:
             value = None
         if value is None:
-            missed.append(f"{measure.label.lower()} is not known")
+            missed.append(f"{measure.label.lower()} not known")
             continue
         is_good = value >= wanted if measure.is_higher_better else value <= wanted
         if not is_good:
-            missed.append(f"{measure.label.lower()} is {measure.shown(value)}")
+            missed.append(f"{measure.label.lower()} {measure.shown(value)}")
         is_sure = is_sure and _is_sure(analysis, column, name, wanted)
     return _Reach(not missed, is_sure and not missed, tuple(missed))
 
@@ -105,10 +114,13 @@ def _is_sure(analysis: Analysis, column: Column, name: str, wanted: float) -> bo
     return figure.interval.low >= wanted if MEASURES[name].is_higher_better else figure.interval.high <= wanted
 
 
-def _nothing_reached(analysis: Analysis, columns: list[Column], reaches: dict[str, _Reach]) -> Advice:
+def _nothing_reached(analysis: Analysis, columns: list[Column], reaches: dict[str, _Reach], bar: Bar) -> Advice:
     evidence = [
-        f"{column.label}: {' and '.join(reaches[column.id].missed)}."
-        for column in sorted(columns, key=lambda column: _order(analysis, column))
+        *_asked(bar),
+        *(
+            f"{column.label}: {', '.join(reaches[column.id].missed)}."
+            for column in sorted(columns, key=lambda column: _order(analysis, column))
+        ),
     ]
     return Advice("None of these files is within your bar.", tuple(evidence))
 
@@ -120,7 +132,7 @@ def _left_out(analysis: Analysis, columns: list[Column], chosen: Column, reaches
     if not smaller:
         return []
     nearest = max(smaller, key=lambda column: analysis.value(column.id, "file_bytes") or 0.0)
-    return [f"The next smaller one, {nearest.label}, misses it: {' and '.join(reaches[nearest.id].missed)}."]
+    return [f"The next smaller one, {nearest.label}, misses it: {', '.join(reaches[nearest.id].missed)}."]
 
 
 def _evidence(analysis: Analysis, column: Column) -> tuple[str, ...]:

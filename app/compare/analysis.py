@@ -114,7 +114,9 @@ class Analysis:
         values = [
             (value, column.id)
             for column in self.comparison.columns
-            if (value := self.value(column.id, name)) is not None and not self.figure(column.id, name).is_noisy
+            if not column.error
+            and (value := self.value(column.id, name)) is not None
+            and not self.figure(column.id, name).is_noisy
         ]
         if measure.is_higher_better is None or len(values) < 2 or not self._is_fair(name):
             return None

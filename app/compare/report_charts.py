@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from app.compare.analysis import OF_TEXT, TIMED, Analysis
 from app.compare.charts import Bar, Point, bars, scatter
 from app.compare.pareto import Standing, value_on
-from app.compare.report_text import escaped
+from app.compare.report_text import escaped, short_labels
 from app.compare.results import MEASURES, Mode
 
 PAIRS = (
@@ -73,6 +73,7 @@ def bar_charts(analysis: Analysis) -> str:
 
 
 def _points(analysis: Analysis, standings: dict[str, Standing], x: str, y: str) -> Iterator[Point]:
+    names = short_labels(analysis.comparison.columns)
     for column in analysis.comparison.columns:
         across, up = value_on(analysis, column.id, x), value_on(analysis, column.id, y)
         if across is None or up is None or column.error:
@@ -81,10 +82,11 @@ def _points(analysis: Analysis, standings: dict[str, Standing], x: str, y: str) 
         if column.id == analysis.comparison.reference:
             kind = "reference"
         spans = _span(analysis, column.id, x), _span(analysis, column.id, y)
-        yield Point(column.label, across, up, *spans, kind=kind)
+        yield Point(names[column.id], across, up, *spans, kind=kind)
 
 
 def _bars(analysis: Analysis, name: str) -> Iterator[Bar]:
+    names = short_labels(analysis.comparison.columns)
     for column in analysis.comparison.columns:
         if name in OF_TEXT and column.id == analysis.comparison.reference:
             continue
@@ -92,7 +94,7 @@ def _bars(analysis: Analysis, name: str) -> Iterator[Bar]:
         value = None if figure.interval is None else figure.interval.value
         note = figure.reason or ("too noisy to say" if figure.is_noisy else "")
         yield Bar(
-            column.label,
+            names[column.id],
             value,
             _span(analysis, column.id, name),
             analysis.best(name) == column.id,

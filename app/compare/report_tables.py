@@ -6,7 +6,7 @@ import msgspec
 
 from app.compare.analysis import COUNTS, OF_TEXT, Analysis, Figure
 from app.compare.pareto import Standing
-from app.compare.report_text import escaped, name
+from app.compare.report_text import escaped, name, short_labels
 from app.compare.results import MEASURES, Column, Measure
 
 ABOUT_SAME = "about the same"
@@ -60,15 +60,15 @@ def conditions(analysis: Analysis, column_id: str) -> str:
     cells = [cell for cell in analysis.comparison.cells_of(column_id) if not cell.error]
     if not cells:
         return ""
-    sources = sorted({cell.machine.power_source or "power not told" for cell in cells})
+    sources = sorted({cell.machine.power_source or "power not known" for cell in cells})
     loads = [cell.machine.load for cell in cells if cell.machine.load is not None]
     heat = [cell.machine.was_throttled for cell in cells if cell.machine.was_throttled is not None]
     parts = [" and ".join(sources)]
     if loads:
-        parts.append(f"{max(loads):.1f} processors busy with other things at most")
+        parts.append(f"load {max(loads):.1f}")
     if heat:
-        parts.append("slowed by heat" if any(heat) else "not slowed by heat")
-    return ", ".join(parts)
+        parts.append("slowed by heat" if any(heat) else "not throttled")
+    return " · ".join(parts)
 
 
 def settings_table(columns: tuple[Column, ...]) -> str:
@@ -135,7 +135,8 @@ def _engine_parts(plain: dict[str, object]) -> Iterator[tuple[str, str]]:
 
 
 def _head(analysis: Analysis, column: Column, standing: Standing) -> str:
-    parts = [name(column.label)]
+    label = short_labels(analysis.comparison.columns)[column.id]
+    parts = [name(label)]
     if column.type_name and column.type_name not in column.label:
         parts.append(f'<span class="sub">{escaped(column.type_name)}</span>')
     if column.id == analysis.comparison.reference:
@@ -150,7 +151,7 @@ def _head(analysis: Analysis, column: Column, standing: Standing) -> str:
         parts.append(
             f'<span class="sub" title="{escaped(standing.reason)}"><span class="tag beaten">beaten</span></span>'
         )
-    return f'<th scope="row" data-value="{escaped(column.label)}">{"".join(parts)}</th>'
+    return f'<th scope="row" title="{escaped(column.label)}" data-value="{escaped(column.label)}">{"".join(parts)}</th>'
 
 
 def _value(analysis: Analysis, column: Column, measure: Measure) -> str:
