@@ -4,9 +4,9 @@ from typing import NamedTuple
 
 import msgspec
 
-from app.compare.analysis import OF_TEXT, TIMED, Analysis
+from app.compare.analysis import OF_TEXT, Analysis
 from app.compare.pareto import value_on
-from app.compare.results import MEASURES, Column, Mode
+from app.compare.results import MEASURES, Column
 
 AGREEMENT = 0.8
 _EVIDENCE = ("decode_rate", "ttft_s", "peak_memory_bytes")
@@ -93,7 +93,7 @@ def _reach(analysis: Analysis, column: Column, bar: Bar) -> _Reach:
     for name, wanted in bar.demands().items():
         measure = MEASURES[name]
         value = value_on(analysis, column.id, name)
-        if name in TIMED and analysis.comparison.mode is not Mode.FAIR:
+        if not analysis.is_fair(name):
             value = None
         if value is None:
             missed.append(f"{measure.label.lower()} not known")
@@ -154,7 +154,7 @@ def _evidence(analysis: Analysis, column: Column) -> tuple[str, ...]:
         lines.append("It is the one that the others are held against.")
     for name in _EVIDENCE:
         figure = analysis.figure(column.id, name)
-        if figure.interval is not None and (name not in TIMED or analysis.comparison.mode is Mode.FAIR):
+        if figure.interval is not None and analysis.is_fair(name):
             noise = ", too noisy to rely on" if figure.is_noisy else ""
             between = _between(figure.interval.low, figure.interval.high, name)
             lines.append(f"{MEASURES[name].label}: {MEASURES[name].shown(figure.interval.value)}{between}{noise}.")
