@@ -49,6 +49,10 @@ class StarterMissing(AppError):
     """The starter model is not installed."""
 
 
+class ReportNotSaved(AppError):
+    """A report could not be written."""
+
+
 class StoreError(AppError):
     """Chats could not be read or saved."""
 
