@@ -43,3 +43,15 @@ class NotAChatModel(ModelsError):
 
 class MissingParts(ModelsError):
     """A model is split over several files and some of them are not there."""
+
+
+class NotQuantizable(ModelsError):
+    """A sound GGUF file of a kind that cannot be quantised."""
+
+
+class QuantizeError(ModelsError):
+    """A file could not be quantised."""
+
+
+class QuantizeRefused(QuantizeError):
+    """What was asked for cannot be done, and nothing was begun."""
