@@ -106,7 +106,6 @@ class QuantizeRun:
         self._results: list[QuantizeResult] = []
         self._thread = threading.Thread(target=self._work, name="quantise", daemon=True)
         self.child_entry: Callable[[Connection], None] | None = None  # stands in for the worker in tests
-        self.max_file_bytes: int | None = None  # a disk that is full after so many, in tests
 
     def start(self) -> None:
         """Begin, and return at once."""
@@ -166,7 +165,6 @@ class QuantizeRun:
             file_type=plan.type.file_type,
             imatrix=None if imatrix is None else os.fspath(imatrix),
             n_threads=self._n_threads,
-            max_file_bytes=self.max_file_bytes,
         )
         progress = _Progress(plan, index, len(self._plans))
         self._on_progress(progress.at(0))

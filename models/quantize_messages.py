@@ -38,7 +38,6 @@ class MakeRequest(msgspec.Struct, frozen=True, kw_only=True, tag=True):
 
     Attributes:
         output: a temporary name, removed by the process when nobody is left who waits for it.
-        max_file_bytes: more than that cannot be written; None is no limit. For trying out a full disk.
     """
 
     source: str
@@ -46,7 +45,6 @@ class MakeRequest(msgspec.Struct, frozen=True, kw_only=True, tag=True):
     file_type: int
     imatrix: str | None = None
     n_threads: int = 1
-    max_file_bytes: int | None = None
 
 
 class Planned(msgspec.Struct, frozen=True, kw_only=True, tag=True):
