@@ -163,7 +163,7 @@ class WorkerLoop:
             case RenderPrompt():
                 self._render(command)
             case DescribeEngine():
-                self._describe(command)
+                self._emit(_event_of(command.request_id, lambda: self._described(command)))
             case MeasureCacheTypes() | MeasureMachine() | RunBareLoop() | BuildImportance():
                 self._measure(command)
             case SetThreads():
@@ -315,11 +315,8 @@ class WorkerLoop:
 
         self._answer(command.request_id, rendered)
 
-    def _describe(self, command: DescribeEngine) -> None:
-        def describe() -> EngineDescribed:
-            return EngineDescribed(request_id=command.request_id, description=self._get_loader().describe())
-
-        self._emit(_event_of(command.request_id, describe))
+    def _described(self, command: DescribeEngine) -> EngineDescribed:
+        return EngineDescribed(request_id=command.request_id, description=self._get_loader().describe())
 
     def _measure(self, command: MeasureCacheTypes | MeasureMachine | RunBareLoop | BuildImportance) -> None:
         event = _event_of(command.request_id, lambda: self._measured(command))
