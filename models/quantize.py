@@ -15,6 +15,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from multiprocessing.connection import Connection
 from pathlib import Path
+from typing import TypeVar
 
 import psutil
 
@@ -28,6 +29,8 @@ _LOG = logging.getLogger(__name__)
 
 _PREFIX, _SUFFIX = ".fireside-", ".quantising"  # no scan takes it for a model
 _MIN_SHARE_FOR_ESTIMATE = 0.02
+
+_T = TypeVar("_T")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -135,8 +138,14 @@ class QuantizeRun:
                 failure = QuantizeError("Quantising met a fault of its own.", "The log holds the details.", repr(error))
             result = QuantizeResult(plan, index, end, time.monotonic() - began, failure)
             self._results.append(result)
-            self._on_result(result)
-        self._on_end(tuple(self._results))
+            self._tell(self._on_result, result)
+        self._tell(self._on_end, tuple(self._results))
+
+    def _tell(self, callback: Callable[[_T], None], what: _T) -> None:
+        try:
+            callback(what)
+        except Exception:  # a listener's fault must not cost the files that are still to be made
+            _LOG.exception("a listener of quantising failed")
 
     def _make(self, index: int, plan: QuantizePlan) -> bool:
         """Make one file; False where it was cancelled."""
@@ -167,15 +176,15 @@ class QuantizeRun:
             n_threads=self._n_threads,
         )
         progress = _Progress(plan, index, len(self._plans))
-        self._on_progress(progress.at(0))
+        self._tell(self._on_progress, progress.at(0))
         given = answers_of(request, lambda: not self._cancelled.is_set(), run=self.child_entry)
         try:
             with contextlib.closing(given):
                 for answer in given:
                     if isinstance(answer, TensorBegun):
-                        self._on_progress(progress.at(answer.number - 1))
+                        self._tell(self._on_progress, progress.at(answer.number - 1))
                     elif isinstance(answer, Made):
-                        self._on_progress(progress.at(len(plan.tensors)))
+                        self._tell(self._on_progress, progress.at(len(plan.tensors)))
                         return True
                     else:
                         raise failure_of(plan.source, answer)

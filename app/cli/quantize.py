@@ -1,11 +1,12 @@
 """`fireside quantize`: make smaller files of a model, one type or several in one go; nothing is left of one that fails."""
 
 import argparse
+import queue
 import sys
 import tempfile
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -36,6 +37,8 @@ _PROGRESS_INTERVAL_S = 0.1
 _IMPORTANCE_CTX = 512  # the matrix is computed in a context of its own; this one is not used
 _BUNDLED = "bundled"
 _MIB = 2**20
+
+_News = QuantizeProgress | QuantizeResult | None  # None is the end
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -88,7 +91,7 @@ def run(options: argparse.Namespace, paths: Paths) -> ExitCode:
         return _make(plans, report, None)
     with tempfile.TemporaryDirectory(prefix="fireside-") as folder:
         matrix = Path(folder) / "importance"
-        _build_importance(source, matrix, text or "", options, paths)
+        _build_importance(plans[0].source, matrix, text or "", options, paths)
         return _make(plans, report, matrix)
 
 
@@ -239,16 +242,30 @@ def _line_of(report: _Report) -> Iterator[None]:
 
 
 def _make(plans: list[QuantizePlan], report: _Report, imatrix: Path | None) -> ExitCode:
-    making = QuantizeRun(plans, imatrix=imatrix, on_progress=report.progressed, on_result=report.ended)
+    news: queue.SimpleQueue[_News] = queue.SimpleQueue()
+    making = QuantizeRun(
+        plans, imatrix=imatrix, on_progress=news.put, on_result=news.put, on_end=lambda results: news.put(None)
+    )
     making.start()
     try:
-        while making.wait(_POLL_S) is None:
-            pass
-    except KeyboardInterrupt:
+        while (item := _next(news)) is not None:
+            if isinstance(item, QuantizeProgress):
+                report.progressed(item)
+            else:
+                report.ended(item)
+    except BaseException:  # Ctrl-C, or a reader that has gone
         making.cancel()
+        raise
+    finally:
         making.wait()
-        return ExitCode.INTERRUPTED
+        report.clear_line()
     return report.exit_code
+
+
+def _next(news: queue.SimpleQueue[_News]) -> _News:
+    while True:  # where a wait cannot be interrupted by a signal (Windows), Ctrl-C is seen after at most this long
+        with suppress(queue.Empty):
+            return news.get(timeout=_POLL_S)
 
 
 def _plan_fields(plan: QuantizePlan) -> dict[str, Any]:
