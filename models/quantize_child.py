@@ -79,7 +79,9 @@ def answers_of(
                 words = [*words[-9:], answer.text]
             else:
                 yield answer
-    except (EOFError, OSError, msgspec.MsgspecError) as error:
+    except msgspec.MsgspecError as error:
+        raise ChildDied("it sent what is no message", words) from error
+    except (EOFError, OSError) as error:
         process.join(_EXIT_WAIT_S)
         if process.exitcode == 0 and isinstance(error, EOFError):
             return  # it has said all
@@ -124,17 +126,22 @@ class DryRun:
 
 
 def dry_run(
-    source: Path,
+    parts: Sequence[Path],
     types: Sequence[QuantizeType],
     *,
     imatrix: Path | None = None,
     builds_imatrix: bool = False,
     run: Callable[[Connection], None] | None = None,
 ) -> DryRun:
-    """Have llama.cpp choose the types of all tensors of a file, for each of some types; writes nothing."""
+    """Have llama.cpp choose the types of all tensors of a model, for each of some types; writes nothing.
+
+    Args:
+        parts: the files of the model, in their order.
+    """
+    source = parts[0]
     numbers = tuple(dict.fromkeys(kind.file_type for kind in types))
     request = DryRunRequest(
-        source=os.fspath(source),
+        parts=tuple(os.fspath(part) for part in parts),
         file_types=numbers,
         imatrix=None if imatrix is None else os.fspath(imatrix),
         builds_imatrix=builds_imatrix,

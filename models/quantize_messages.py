@@ -22,12 +22,13 @@ class DryRunRequest(msgspec.Struct, frozen=True, kw_only=True, tag=True):
     """Plan each of some types; answered by a Planned or NotMade for each, in their order.
 
     Attributes:
+        parts: the files of the source, in their order.
         file_types: llama.cpp's numbers.
         imatrix: file of an importance matrix, read and checked against the source.
         builds_imatrix: whether there will be one that belongs to the source.
     """
 
-    source: str
+    parts: tuple[str, ...]
     file_types: tuple[int, ...]
     imatrix: str | None = None
     builds_imatrix: bool = False

@@ -162,7 +162,7 @@ def plan_ladder(
         except QuantizeError as error:
             found[name] = error
     types = [kind for kind in found.values() if isinstance(kind, QuantizeType)]
-    run = dry_run(info.path, types, imatrix=imatrix, builds_imatrix=builds_imatrix) if types else DryRun({}, None)
+    run = dry_run(parts_of(info), types, imatrix=imatrix, builds_imatrix=builds_imatrix) if types else DryRun({}, None)
     plans: list[QuantizePlan | QuantizeError] = []
     for name, kind in found.items():
         planned = kind if isinstance(kind, QuantizeError) else run.of(kind)

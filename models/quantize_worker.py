@@ -7,7 +7,7 @@ import contextlib
 import ctypes
 import importlib.util
 import os
-import re
+import signal
 import sys
 import threading
 from collections import deque
@@ -20,7 +20,8 @@ import msgspec
 import numpy as np
 
 from models.imatrix_file import ImatrixFault, MatrixValues, TensorPlace, check_matrix, read_matrix
-from models.quant_types import BLOCK_SIZES, TensorType
+from models.quant_types import TensorType
+from models.quantize_log import ALIGNMENT, DryRunLog, begun, needs_imatrix, padded
 from models.quantize_messages import (
     Answer,
     DryRunRequest,
@@ -29,28 +30,15 @@ from models.quantize_messages import (
     MakeRequest,
     NotMade,
     Planned,
-    PlannedTensor,
     Request,
     TensorBegun,
 )
 
 _LEVEL_ERROR, _LEVEL_CONT = 4, 5
 _MAX_BUFFER_BYTES = 512 * 2**20  # rows in memory at once; llama.cpp's own limit is 8 GiB
-_ALIGNMENT = 32  # llama.cpp pads what it writes to this, whatever the source says
 _QUANTIZATION_VERSION = 2
 _NICENESS = 5  # a chat that runs meanwhile goes first
 _ERROR_LINES = 12
-
-_BEGIN_LINE = re.compile(
-    r"\[ *(?P<number>\d+)/ *(?P<total>\d+)\] (?P<name>.*?) *- \[(?P<shape>[\d, ]+)\], type = *(?P<type>\S+), $", re.S
-)
-_NEW_TYPE = re.compile(r"size = .* MiB -> .* MiB \((\S+)\)")
-_FALLBACK = "falling back to"
-
-# Tensor types that are noise without an importance matrix: tensor_requires_imatrix() of llama-quant.cpp.
-_NEED_IMATRIX = frozenset({"IQ3_XXS", "IQ2_XXS", "IQ2_XS", "IQ2_S", "IQ1_M", "IQ1_S"})
-_FREE_OF_IMATRIX = ("token_embd.weight", "per_layer_token_embd.weight", "output.weight")
-_Q2_K_S = 21
 
 _keep_alive: list[Any] = []  # callbacks must outlive the library's use of them
 
@@ -71,7 +59,7 @@ def run_worker(connection: Connection) -> None:
                 worker.make(request)
         except ImatrixFault as fault:
             send(NotMade(reason=str(fault), is_imatrix=True))
-        except (OSError, MemoryError, RuntimeError, ImportError) as error:
+        except Exception as error:  # the process is for this one thing: whatever it is, it is why it was not done
             send(NotMade(reason=str(error) or type(error).__name__))
         connection.close()
     os._exit(0)  # the thread still reads, and native threads may be on their way
@@ -82,6 +70,7 @@ def _prepare_process() -> None:
     nowhere = os.open(os.devnull, os.O_RDWR)
     for descriptor in (0, 1, 2):
         os.dup2(nowhere, descriptor)
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches all processes of a terminal; the other end decides
     if sys.platform != "win32":
         import resource
 
@@ -116,16 +105,20 @@ class _NativeLog:
     def __init__(self) -> None:
         self.errors: deque[str] = deque(maxlen=_ERROR_LINES)
         self.listener: Callable[[str], None] = lambda text: None
+        self.fault: Exception | None = None  # of the listener
         self._level = 0
 
     def write(self, level: int, data: bytes) -> None:
-        """Take a piece of the log."""
+        """Take a piece of the log; called by native code, to which an exception would return garbage."""
         if level != _LEVEL_CONT:
             self._level = level
         text = data.decode("utf-8", "replace")
         if self._level == _LEVEL_ERROR and text.strip(" \n="):
             self.errors.append(text.strip())
-        self.listener(text)
+        try:
+            self.listener(text)
+        except Exception as error:
+            self.fault = error
 
     @property
     def reason(self) -> str:
@@ -140,19 +133,23 @@ class _Worker:
         self._log = _NativeLog()
         self._library = _load_library(self._log, send)
         self._gguf = _Gguf(self._library)
+        self._alignment = ALIGNMENT
         self._kept: list[Any] = []  # what native code is given must outlive the call
 
     def dry_run(self, request: DryRunRequest) -> None:
         """Plan each type."""
         matrix = self._matrix(request.imatrix, request.builds_imatrix)
+        self._alignment = self._gguf.alignment(request.parts[0])
+        head_bytes = self._gguf.head_bytes(request.parts)
         for file_type in request.file_types:
-            self._send(self._plan(request, file_type, matrix))
+            self._send(self._plan(request, file_type, matrix, head_bytes))
 
     def make(self, request: MakeRequest) -> None:
         """Write the file."""
         self._log.listener = self._tell_tensor
         matrix = self._matrix(request.imatrix, False)
-        params = self._params(request.source, request.file_type, matrix)
+        self._alignment = self._gguf.alignment(request.source)
+        params = self._params(request.file_type, matrix)
         params.nthread = request.n_threads
         if self._quantize(request.source, request.output, params):
             self._send(Made())
@@ -160,26 +157,28 @@ class _Worker:
             self._send(NotMade(reason=self._log.reason, lines=tuple(self._log.errors)))
 
     def _tell_tensor(self, text: str) -> None:
-        match = _BEGIN_LINE.match(text)
-        if match:
-            self._send(TensorBegun(number=int(match["number"]), num_tensors=int(match["total"])))
+        tensor = begun(text)
+        if tensor is not None:
+            self._send(TensorBegun(number=tensor.number, num_tensors=tensor.num_tensors))
 
-    def _plan(self, request: DryRunRequest, file_type: int, matrix: MatrixValues | None) -> Answer:
-        listener = _DryRunListener()
+    def _plan(self, request: DryRunRequest, file_type: int, matrix: MatrixValues | None, head_bytes: int) -> Answer:
+        listener = DryRunLog()
         self._log.listener = listener.hear
         self._log.errors.clear()
-        params = self._params(request.source, file_type, matrix)
+        params = self._params(file_type, matrix)
         params.dry_run = True
-        if not self._quantize(request.source, os.devnull, params):
+        if not self._quantize(request.parts[0], os.devnull, params):
             return NotMade(reason=self._log.reason, lines=tuple(self._log.errors))
+        if self._log.fault is not None:
+            return NotMade(reason=f"what llama.cpp would do with it is not understood ({self._log.fault!r})")
         tensors = tuple(listener.tensors)
-        needing = [tensor for tensor in tensors if _needs_imatrix(tensor, file_type)]
+        needing = [tensor for tensor in tensors if needs_imatrix(tensor, file_type)]
         if matrix is not None and not request.builds_imatrix:
             check_matrix(matrix, tensors, {tensor.name for tensor in needing}, listener.shapes)
-        data = sum(_padded(tensor.num_bytes) for tensor in tensors)
+        data = sum(padded(tensor.num_bytes) for tensor in tensors)
         return Planned(
             file_type=file_type,
-            output_bytes=self._gguf.head_bytes(request.source) + data,
+            output_bytes=head_bytes + data,
             tensors=tensors,
             num_fallback=listener.num_fallback,
             needs_imatrix=bool(needing),
@@ -195,7 +194,7 @@ class _Worker:
         # That there is one decides the types of some tensors; what is in it is only looked at when the file is made.
         return {"": np.ones(1, np.float32)} if is_to_be_built else None
 
-    def _params(self, source: str, file_type: int, matrix: MatrixValues | None) -> Any:
+    def _params(self, file_type: int, matrix: MatrixValues | None) -> Any:
         params = self._library.llama_model_quantize_default_params()
         params.ftype = file_type
         params.allow_requantize = True
@@ -208,54 +207,14 @@ class _Worker:
                 entry.data = values.ctypes.data_as(ctypes.POINTER(ctypes.c_float))
             params.imatrix = ctypes.cast(entries, ctypes.POINTER(self._library.llama_model_imatrix_data))
             self._kept.append(entries)
-        if self._gguf.alignment(source) != _ALIGNMENT:
+        if self._alignment != ALIGNMENT:
             # Its key is copied while the data is padded as usual, and nobody could read the file.
             overrides = (self._library.llama_model_kv_override * 2)()
             overrides[0].tag, overrides[0].key = 0, b"general.alignment"
-            overrides[0].value.val_i64 = _ALIGNMENT
+            overrides[0].value.val_i64 = ALIGNMENT
             params.kv_overrides = ctypes.cast(overrides, ctypes.POINTER(self._library.llama_model_kv_override))
             self._kept.append(overrides)
         return params
-
-
-class _DryRunListener:
-    """Reads the types that llama.cpp chooses from what it logs."""
-
-    def __init__(self) -> None:
-        self.tensors: list[PlannedTensor] = []
-        self.shapes: dict[str, tuple[int, ...]] = {}
-        self.num_fallback = 0
-        self._begun: re.Match[str] | None = None
-
-    def hear(self, text: str) -> None:
-        """Take a piece of the log."""
-        begun = _BEGIN_LINE.match(text)
-        if begun:
-            self._begun = begun
-        elif _FALLBACK in text:
-            self.num_fallback += 1
-        elif self._begun is not None and text.startswith("size = "):
-            changed = _NEW_TYPE.match(text)
-            self._add(self._begun, changed[1] if changed else self._begun["type"])
-            self._begun = None
-
-    def _add(self, begun: re.Match[str], type_name: str) -> None:
-        shape = tuple(int(size) for size in begun["shape"].split(","))
-        num_elements = 1
-        for size in shape:
-            num_elements *= size
-        name = type_name.upper()
-        block = BLOCK_SIZES[TensorType[name]]
-        self.shapes[begun["name"]] = shape
-        self.tensors.append(
-            PlannedTensor(
-                name=begun["name"],
-                source_type=begun["type"].upper(),
-                type_name=name,
-                num_elements=num_elements,
-                num_bytes=num_elements // block.num_elements * block.num_bytes,
-            )
-        )
 
 
 class _InitParams(ctypes.Structure):
@@ -324,22 +283,21 @@ class _Gguf:
                 )
         return found
 
-    def head_bytes(self, source: str) -> int:
-        """Return the size of the head of a file that is made of this one."""
+    def head_bytes(self, parts: Sequence[str]) -> int:
+        """Return the size of the head of a file that is made of these parts of a model."""
         pointer, text = ctypes.c_void_p, ctypes.c_char_p
         made = self.call("gguf_init_empty", pointer)
         try:
-            with self.opened(source) as (head, _):
+            with self.opened(parts[0]) as (head, _):
                 self.call("gguf_set_kv", None, (pointer, made), (pointer, head))
-                num_parts = self._num_parts(head)
             numbers = {b"general.quantization_version": _QUANTIZATION_VERSION, b"general.file_type": 0}
-            if self.alignment(source) != _ALIGNMENT:
-                numbers[b"general.alignment"] = _ALIGNMENT
+            if self.alignment(parts[0]) != ALIGNMENT:
+                numbers[b"general.alignment"] = ALIGNMENT
             for key, value in numbers.items():
                 self.call("gguf_set_val_u32", None, (pointer, made), (text, key), (ctypes.c_uint32, value))
             for key in (b"split.no", b"split.count", b"split.tensors.count"):
                 self.call("gguf_remove_key", ctypes.c_int64, (pointer, made), (text, key))
-            for path in self._parts(source, num_parts):
+            for path in parts:
                 with self.opened(path) as (_, tensors):
                     tensor = self.call("ggml_get_first_tensor", pointer, (pointer, tensors))
                     while tensor:
@@ -348,30 +306,6 @@ class _Gguf:
             return int(self.call("gguf_get_meta_size", ctypes.c_size_t, (pointer, made)))
         finally:
             self.call("gguf_free", None, (pointer, made))
-
-    def _num_parts(self, head: int) -> int:
-        key = self.call("gguf_find_key", ctypes.c_int64, (ctypes.c_void_p, head), (ctypes.c_char_p, b"split.count"))
-        if key < 0:
-            return 1
-        return int(
-            self.call("gguf_get_val_u16", ctypes.c_uint16, (ctypes.c_void_p, head), (ctypes.c_int64, key))
-        )
-
-    def _parts(self, source: str, count: int) -> Sequence[str]:
-        if count == 1:
-            return [source]
-        prefix = re.sub(r"-\d{5}-of-\d{5}\.gguf$", "", source)
-        return [f"{prefix}-{number:05d}-of-{count:05d}.gguf" for number in range(1, count + 1)]
-
-
-def _needs_imatrix(tensor: PlannedTensor, file_type: int) -> bool:
-    if tensor.name in _FREE_OF_IMATRIX:
-        return False
-    return tensor.type_name in _NEED_IMATRIX or (tensor.type_name == "Q2_K" and file_type == _Q2_K_S)
-
-
-def _padded(num_bytes: int) -> int:
-    return (num_bytes + _ALIGNMENT - 1) // _ALIGNMENT * _ALIGNMENT
 
 
 def _load_library(log: _NativeLog, send: Callable[[Answer], None]) -> Any:
@@ -384,8 +318,7 @@ def _load_library(log: _NativeLog, send: Callable[[Answer], None]) -> Any:
     import llama_cpp.llama_cpp as module
 
     def on_log(level: int, text: bytes, user_data: object) -> None:
-        with contextlib.suppress(Exception):  # an exception in a callback returns garbage to native code
-            log.write(level, text)
+        log.write(level, text)
 
     def on_abort(message: bytes) -> None:
         with contextlib.suppress(Exception):
