@@ -28,6 +28,7 @@ from engine.messages import (
     Abort,
     Adapter,
     BareLoopRun,
+    BuildImportance,
     CacheTypeRow,
     CacheTypesMeasured,
     CancelLoad,

@@ -21,7 +21,6 @@ _FREE_OF_IMATRIX = ("token_embd.weight", "per_layer_token_embd.weight", "output.
 _Q2_K_S = 21
 
 
-
 class BegunTensor(NamedTuple):
     """A tensor whose turn it is.
 

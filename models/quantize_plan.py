@@ -12,9 +12,9 @@ from pathlib import Path
 from models.errors import MissingParts, NotQuantizable, QuantizeError, QuantizeRefused
 from models.gguf_info import GGUFInfo, missing_parts, parts_of, printable, read_gguf_info
 from models.model_kinds import RUNNABLE_KINDS, WHY_NO_CHAT
+from models.quant_types import FILE_TYPE_NAMES
 from models.quantize_child import DryRun, dry_run
 from models.quantize_messages import Planned, PlannedTensor
-from models.quant_types import FILE_TYPE_NAMES
 from models.quantize_types import QUANTIZE_TYPES, QuantizeType, find_quantize_type
 
 SPARE_BYTES = 64 * 2**20  # left on the disk for everybody else
@@ -155,21 +155,24 @@ def plan_ladder(
     taken: list[Path] = []
     for name, output in outputs.items():
         try:
-            kind = find_quantize_type(name)
+            found[name] = find_quantize_type(name)
+            _check_name(output.name)
             _check_output(output, inputs, taken, overwrite=overwrite)
-            found[name] = kind
             taken.append(output)
         except QuantizeError as error:
             found[name] = error
     types = [kind for kind in found.values() if isinstance(kind, QuantizeType)]
     run = dry_run(parts_of(info), types, imatrix=imatrix, builds_imatrix=builds_imatrix) if types else DryRun({}, None)
     plans: list[QuantizePlan | QuantizeError] = []
+    has_imatrix = imatrix is not None or builds_imatrix
     for name, kind in found.items():
-        planned = kind if isinstance(kind, QuantizeError) else run.of(kind)
-        if isinstance(kind, QuantizeError) or isinstance(planned, QuantizeError):
-            plans.append(planned)  # type: ignore[arg-type]
+        if isinstance(kind, QuantizeError):
+            plans.append(kind)
             continue
-        has_imatrix = imatrix is not None or builds_imatrix
+        planned = run.of(kind)
+        if isinstance(planned, QuantizeError):
+            plans.append(planned)
+            continue
         if planned.needs_imatrix and not has_imatrix:
             plans.append(_needs_imatrix(info, kind))
             continue
@@ -265,6 +268,17 @@ def _read_source(source: Path) -> GGUFInfo:
     return info
 
 
+def _check_name(name: str) -> None:
+    try:
+        length = len(name.encode())
+    except UnicodeEncodeError:
+        length = 0
+    if not length or "\0" in name:
+        raise QuantizeRefused("The name of the file holds characters that are no text.", "Choose another name.")
+    if length > _MAX_NAME_BYTES:
+        raise QuantizeRefused("The name of the file is too long.", "Choose a shorter one.")
+
+
 def _check_output(output: Path, inputs: Sequence[Path], taken: Sequence[Path], *, overwrite: bool) -> None:
     """Refuse an output before anything is written: files are told apart by what they are, never by their names."""
     name = printable(output.name)
@@ -290,8 +304,6 @@ def _check_output(output: Path, inputs: Sequence[Path], taken: Sequence[Path], *
         raise QuantizeRefused(
             f"The folder {printable(str(folder))} cannot be written to.", "Choose another one, or change its rights."
         )
-    if len(os.fsencode(output.name)) > _MAX_NAME_BYTES:
-        raise QuantizeRefused("The name of the file is too long.", "Choose a shorter one.")
 
 
 def _is_same(one: Path, other: Path) -> bool:

@@ -49,10 +49,11 @@ def run_worker(connection: Connection) -> None:
     with contextlib.suppress(EOFError, OSError):
         request = msgspec.msgpack.decode(connection.recv_bytes(), type=Request)
         temporary = Path(request.output) if isinstance(request, MakeRequest) else None
-        threading.Thread(target=_end_with, args=(connection, temporary), daemon=True).start()
+        is_made = threading.Event()
+        threading.Thread(target=_end_with, args=(connection, temporary, is_made), daemon=True).start()
         send = _sender(connection)
         try:
-            worker = _Worker(send)
+            worker = _Worker(send, is_made)
             if isinstance(request, DryRunRequest):
                 worker.dry_run(request)
             else:
@@ -79,11 +80,11 @@ def _prepare_process() -> None:
             os.nice(_NICENESS)
 
 
-def _end_with(connection: Connection, temporary: Path | None) -> None:
-    """Wait until the other side is gone; then what is being written is of no use."""
+def _end_with(connection: Connection, temporary: Path | None, is_made: threading.Event) -> None:
+    """Wait until the other side is gone; then a file that is still being written is of no use."""
     with contextlib.suppress(OSError, EOFError):
         connection.recv_bytes()
-    if temporary is not None:
+    if temporary is not None and not is_made.is_set():
         with contextlib.suppress(OSError):
             temporary.unlink()
     os._exit(1)
@@ -128,8 +129,9 @@ class _NativeLog:
 
 
 class _Worker:
-    def __init__(self, send: Callable[[Answer], None]) -> None:
+    def __init__(self, send: Callable[[Answer], None], is_made: threading.Event) -> None:
         self._send = send
+        self._is_made = is_made
         self._log = _NativeLog()
         self._library = _load_library(self._log, send)
         self._gguf = _Gguf(self._library)
@@ -152,6 +154,7 @@ class _Worker:
         params = self._params(request.file_type, matrix)
         params.nthread = request.n_threads
         if self._quantize(request.source, request.output, params):
+            self._is_made.set()  # from here on the file belongs to the other side
             self._send(Made())
         else:
             self._send(NotMade(reason=self._log.reason, lines=tuple(self._log.errors)))

@@ -1,4 +1,4 @@
-"""`fireside quantize`: make smaller files of a model, one type or several in one go; nothing is left of one that fails."""
+"""`fireside quantize`: make smaller files of a model, one type or several; nothing is left of one that fails."""
 
 import argparse
 import queue
@@ -208,7 +208,8 @@ class _Report:
         elif self._as_json:
             print_event("finished", **_plan_fields(plan), seconds=result.seconds)
         else:
-            print(f"{plan.type.name}: {_size(plan.output_bytes)} in {_time(result.seconds)}, {safe_text(str(plan.output))}")
+            size, seconds = _size(plan.output_bytes), _time(result.seconds)
+            print(f"{plan.type.name}: {size} in {seconds}, {safe_text(str(plan.output))}")
 
     def clear_line(self) -> None:
         """Take the line of progress away."""
@@ -221,16 +222,14 @@ class _Report:
 
 def _build_importance(source: Path, matrix: Path, text: str, options: argparse.Namespace, paths: Paths) -> None:
     report = _Report(options)
-    with ChatSession(ProcessClient(fake=options.fake_engine)) as session, _line_of(report):
-        with session.interrupted_by_ctrl_c():
-            for _ in session.load(str(source), ModelParams(n_ctx=_IMPORTANCE_CTX), KnownModels.in_paths(paths)):
-                pass
-            name = options.imatrix_text or _BUNDLED
-            for event in session.build_importance(str(matrix), text=text, text_name=Path(name).name):
-                if isinstance(event, ImportanceBuilt):
-                    report.importance(event.num_chunks, event.num_chunks)
-                else:
-                    report.importance(event.num_chunks_done, event.num_chunks)
+    session = ChatSession(ProcessClient(fake=options.fake_engine))
+    with session, _line_of(report), session.interrupted_by_ctrl_c():
+        for _ in session.load(str(source), ModelParams(n_ctx=_IMPORTANCE_CTX), KnownModels.in_paths(paths)):
+            pass
+        name = Path(options.imatrix_text or _BUNDLED).name
+        for event in session.build_importance(str(matrix), text=text, text_name=name):
+            num_done = event.num_chunks if isinstance(event, ImportanceBuilt) else event.num_chunks_done
+            report.importance(num_done, event.num_chunks)
 
 
 @contextmanager

@@ -123,7 +123,9 @@ class _Listener:
     def __init__(self, library: Any) -> None:
         overhead = native.native_function("ggml_tensor_overhead", ctypes.c_size_t)()
         if ctypes.sizeof(_Tensor) != overhead - 32:  # the layout of another version: reading it would be nonsense
-            raise EngineStartFailed("This llama.cpp keeps tensors in a way that is not known.", "Install Fireside again.")
+            raise EngineStartFailed(
+                "This llama.cpp keeps tensors in a way that is not known.", "Install Fireside again."
+            )
         op_name = native.native_function("ggml_op_name", ctypes.c_char_p, ctypes.c_int)
         names = {}
         for number in range(_MAX_OPS):
@@ -179,7 +181,7 @@ class _Listener:
         weight, inputs = tensor.src[0].contents, tensor.src[1].contents
         if not _name(weight).startswith("blk.") or inputs.type != _F32:
             return False
-        return tensor.op == self._expert_product or inputs.ne[1] >= _MIN_ROWS
+        return bool(tensor.op == self._expert_product or inputs.ne[1] >= _MIN_ROWS)
 
     def _take(self, tensor: _Tensor) -> None:
         weight, inputs = tensor.src[0].contents, tensor.src[1].contents
@@ -236,5 +238,5 @@ def _add_experts(
 
 def _name(tensor: _Tensor) -> str:
     """Return the name of a weight; a copy on another device is called `device#name#number`."""
-    name = tensor.name.decode("utf-8", "replace")
+    name = str(tensor.name.decode("utf-8", "replace"))
     return name.split("#")[1] if "#" in name else name

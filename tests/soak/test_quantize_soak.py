@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from engine import ModelParams, ProcessClient
+from app.cli.session import Answer, ChatSession
+from engine import ChatMessage, ModelParams, ProcessClient, Role, SamplingParams
 from models import (
     QUANTIZE_TYPES,
     ModelsError,
@@ -16,8 +17,6 @@ from models import (
     plan_ladder,
     plan_quantize,
 )
-from app.cli.session import Answer, ChatSession
-from engine import ChatMessage, Role, SamplingParams
 from tests.support.gguf_files import write_tiny_model
 from tests.support.tiny_models import TINY_MODELS
 

@@ -1,6 +1,7 @@
 """Processes that stand in for the one that quantises: each goes wrong in its own way."""
 
 import os
+import pathlib
 import signal
 import time
 from multiprocessing.connection import Connection
@@ -23,7 +24,7 @@ def full_disk(connection: Connection) -> None:
 def _begin(connection: Connection) -> str:
     request = msgspec.msgpack.decode(connection.recv_bytes(), type=Request)
     output = request.output if isinstance(request, MakeRequest) else os.devnull
-    with open(output, "wb") as file:
+    with pathlib.Path(output).open("wb") as file:
         file.write(b"GGUF" + b"\0" * 60)
     connection.send_bytes(msgspec.msgpack.encode(TensorBegun(number=1, num_tensors=3)))
     return output

@@ -80,16 +80,16 @@ def test_matrix_of_another_model_is_refused() -> None:
 
 def test_matrix_is_used_and_checked_by_the_real_library(tmp_path: Path) -> None:
     source = write_tiny_model(tmp_path / "tiny.gguf", n_embd=256)
-    plan = plan_quantize(source, "IQ2_XS", tmp_path / "x.gguf", builds_imatrix=True)
+    plan = plan_quantize(source, "Q2_K_S", tmp_path / "x.gguf", builds_imatrix=True)
     names = {tensor.name: 512 if "ffn_down" in tensor.name else 256 for tensor in plan.tensors if "blk." in tensor.name}
     good, bad = tmp_path / "good.dat", tmp_path / "bad.dat"
     good.write_bytes(legacy({name: [1.0] * columns for name, columns in names.items()}))
     bad.write_bytes(legacy({name: [1.0] * 7 for name in names}))
     with pytest.raises(QuantizeRefused, match="of another model"):
-        plan_quantize(source, "IQ2_XS", tmp_path / "x.gguf", imatrix=bad)
+        plan_quantize(source, "Q2_K_S", tmp_path / "x.gguf", imatrix=bad)
     with pytest.raises(QuantizeRefused, match="is no importance matrix"):
-        plan_quantize(source, "IQ2_XS", tmp_path / "x.gguf", imatrix=source)
-    ready = plan_quantize(source, "IQ2_XS", tmp_path / "x.gguf", imatrix=good)
+        plan_quantize(source, "Q2_K_S", tmp_path / "x.gguf", imatrix=source)
+    ready = plan_quantize(source, "Q2_K_S", tmp_path / "x.gguf", imatrix=good)
     assert isinstance(ready, QuantizePlan)
     assert ready.needs_imatrix
     run = QuantizeRun([ready], n_threads=1)

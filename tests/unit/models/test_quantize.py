@@ -293,9 +293,7 @@ def test_leftovers_of_killed_runs_are_removed_and_nothing_else(tmp_path: Path) -
     assert sorted(path.name for path in tmp_path.iterdir()) == sorted([*names[1:], "model.gguf"])
 
 
-def test_room_is_looked_at_before_anything_is_written(
-    plan: QuantizePlan, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_room_is_looked_at_before_anything_is_written(plan: QuantizePlan, monkeypatch: pytest.MonkeyPatch) -> None:
     import shutil
 
     monkeypatch.setattr(shutil, "disk_usage", lambda path: shutil._ntuple_diskusage(10**9, 10**9 - 1000, 1000))

@@ -36,9 +36,7 @@ def quantize(data_dir: Path, *arguments: object) -> int:
     return run_program(["quantize", *map(str, arguments), "--data-dir", str(data_dir)])
 
 
-def test_file_is_made_in_the_folder_of_models(
-    source: Path, data_dir: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_file_is_made_in_the_folder_of_models(source: Path, data_dir: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert quantize(data_dir, source, "q8_0", "--json") == 0
     told = events(capsys)
     assert [event["event"] for event in told if event["event"] != "progress"] == ["plan", "finished"]
