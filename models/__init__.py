@@ -9,7 +9,10 @@ from models.errors import (
     ModelsError,
     NotAChatModel,
     NotGGUF,
+    NotQuantizable,
     NotRemovable,
+    QuantizeError,
+    QuantizeRefused,
     TruncatedGGUF,
     UnsupportedGGUF,
 )
@@ -22,11 +25,16 @@ from models.library import Library
 from models.library_entry import LibraryEntry, LibraryScan, RemovedModel, ScanProblem, ScanProgress
 from models.library_names import match_entries
 from models.model_kinds import ModelKind
+from models.quantize import QuantizeEnd, QuantizeProgress, QuantizeResult, QuantizeRun
+from models.quantize_messages import PlannedTensor
+from models.quantize_plan import QuantizePlan, default_output, plan_ladder, plan_quantize
+from models.quantize_types import QUANTIZE_TYPES, QuantizeType, find_quantize_type
 from models.scan_roots import RootLayout, ScanRoot, find_roots
 from models.sources.starter import STARTER_INSTALL, STARTER_LABEL, STARTER_LICENCE, STARTER_NAME, find_starter
 from models.verifying import BadTensor, FileCheck, verify_file
 
 __all__ = [
+    "QUANTIZE_TYPES",
     "STARTER_INSTALL",
     "STARTER_LABEL",
     "STARTER_LICENCE",
@@ -49,7 +57,17 @@ __all__ = [
     "ModelsError",
     "NotAChatModel",
     "NotGGUF",
+    "NotQuantizable",
     "NotRemovable",
+    "PlannedTensor",
+    "QuantizeEnd",
+    "QuantizeError",
+    "QuantizePlan",
+    "QuantizeProgress",
+    "QuantizeRefused",
+    "QuantizeResult",
+    "QuantizeRun",
+    "QuantizeType",
     "RemovedModel",
     "RootLayout",
     "ScanProblem",
@@ -60,6 +78,8 @@ __all__ = [
     "TypeTotal",
     "UnsupportedGGUF",
     "check_is_chat_model",
+    "default_output",
+    "find_quantize_type",
     "find_roots",
     "find_starter",
     "fingerprint",
@@ -67,6 +87,8 @@ __all__ = [
     "match_entries",
     "missing_parts",
     "parts_of",
+    "plan_ladder",
+    "plan_quantize",
     "read_contents",
     "read_gguf_info",
     "short_count",

@@ -55,3 +55,15 @@ class NotRemovable(LibraryError):
 
 class EntryInUse(LibraryError):
     """A file of the model is in use."""
+
+
+class NotQuantizable(ModelsError):
+    """A sound GGUF file of a kind that cannot be quantised."""
+
+
+class QuantizeError(ModelsError):
+    """A file could not be quantised."""
+
+
+class QuantizeRefused(QuantizeError):
+    """What was asked for cannot be done, and nothing was begun."""
