@@ -1,11 +1,20 @@
 """Fireside's knowledge of model files: what a file is and where models are found. Knows neither engine nor app."""
 
+from models.adapter_match import (
+    AdapterBase,
+    AdapterInfo,
+    adapter_misfit,
+    names_other_base,
+    read_adapter_base,
+    read_adapter_info,
+)
 from models.errors import (
     CorruptGGUF,
     GGUFError,
     MissingParts,
     ModelsError,
     NotAChatModel,
+    NotAnAdapter,
     NotGGUF,
     TruncatedGGUF,
     UnsupportedGGUF,
@@ -21,6 +30,8 @@ __all__ = [
     "STARTER_LABEL",
     "STARTER_LICENCE",
     "STARTER_NAME",
+    "AdapterBase",
+    "AdapterInfo",
     "CorruptGGUF",
     "GGUFError",
     "GGUFInfo",
@@ -29,13 +40,18 @@ __all__ = [
     "ModelKind",
     "ModelsError",
     "NotAChatModel",
+    "NotAnAdapter",
     "NotGGUF",
     "TruncatedGGUF",
     "UnsupportedGGUF",
+    "adapter_misfit",
     "check_is_chat_model",
     "find_starter",
     "fingerprint",
     "missing_parts",
+    "names_other_base",
+    "read_adapter_base",
+    "read_adapter_info",
     "read_gguf_info",
     "template_hash",
 ]

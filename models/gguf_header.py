@@ -108,6 +108,10 @@ class Header:
     template_span: tuple[int, int] | None
 
 
+# Name, sizes in the order of the file (that of a row first), and type of a tensor.
+TensorEntry = tuple[str, tuple[int, ...], TensorType]
+
+
 class HeaderReader:
     """Reads one header, front to back.
 
@@ -115,10 +119,12 @@ class HeaderReader:
         file: positioned at its start.
         file_bytes: its size.
         name: how messages call the file.
+        tensors: gets the table of tensors, which few need.
     """
 
-    def __init__(self, file: BinaryIO, file_bytes: int, name: str) -> None:
+    def __init__(self, file: BinaryIO, file_bytes: int, name: str, tensors: list[TensorEntry] | None = None) -> None:
         self._file = file
+        self._tensors = tensors
         self._file_bytes = file_bytes
         self._name = name
         self._buffer = b""
@@ -356,10 +362,13 @@ class HeaderReader:
             num_elements *= size
             if size <= 0 or num_elements >= 2**63:
                 self._corrupt(f"{what} has the impossible shape {shape}")
-        block = BLOCK_SIZES[self._tensor_type(what)]
+        tensor_type = self._tensor_type(what)
+        block = BLOCK_SIZES[tensor_type]
         if shape[0] % block.num_elements:
             self._corrupt(f"{what} has rows of {shape[0]:,}, no multiple of {block.num_elements}")
         offset = self._whole(ValueType.UINT64, what)
+        if self._tensors is not None:
+            self._tensors.append((raw.decode("utf-8", errors="backslashreplace"), tuple(shape), tensor_type))
         return what, num_elements, num_elements // block.num_elements * block.num_bytes, offset
 
     def _tensor_type(self, what: str) -> TensorType:
