@@ -164,8 +164,7 @@ def test_hostile_names_are_harmless_in_a_reason(base: AdapterBase, tmp_path: Pat
 @pytest.mark.parametrize("name", [*IMPOSSIBLE_FILES, *FOREIGN_FILES])
 def test_hostile_file_is_refused_by_name(tmp_path: Path, name: str) -> None:
     path = tmp_path / "bad.gguf"
-    data = {**IMPOSSIBLE_FILES, **FOREIGN_FILES}[name]
-    path.write_bytes(data if isinstance(data, bytes) else data[1])
+    path.write_bytes(IMPOSSIBLE_FILES[name] if name in IMPOSSIBLE_FILES else FOREIGN_FILES[name][1])
     with pytest.raises((GGUFError, NotAnAdapter)) as caught:
         read_adapter_info(path)
     assert "bad.gguf" in caught.value.message
