@@ -231,8 +231,8 @@ def _warnings(
     if not changed:
         yield f"All of it is stored as {kind.name} would store it, so the copy will be no smaller."
     if planned.num_fallback:
-        total = len(planned.tensors)
-        yield f"{planned.num_fallback} of {total} tensors have rows that {kind.name} does not divide, and take more."
+        share = f"{planned.num_fallback} of {len(planned.tensors)} tensors"
+        yield f"{share} get a larger type, because their rows do not divide into the blocks of {kind.name}."
     if kind.needs_imatrix and not planned.needs_imatrix and not has_imatrix:
         yield f"{kind.name} is much better with an importance matrix."
     if output.suffix.lower() != ".gguf":

@@ -74,13 +74,13 @@ def test_importance_matrix_is_computed_for_a_type_that_needs_one(
 ) -> None:
     text = tmp_path / "own.txt"
     text.write_bytes(("Ein Text für sich, und noch einer dazu. " * 60).encode("utf-16"))
-    assert quantize(data_dir, source, "IQ3_XXS", "--imatrix-text", text, "--json") == 0
+    assert quantize(data_dir, source, "Q2_K_S", "--imatrix-text", text, "--json") == 0
     told = events(capsys)
     assert told[0]["has_imatrix"] is True
     assert any(event["event"] == "importance" for event in told)
     assert told[-1]["event"] == "finished"
     [made] = (data_dir / "models").iterdir()
-    assert read_gguf_info(made).type_name == "IQ3_XXS"
+    assert read_gguf_info(made).type_name == "Q2_K_S"
 
 
 def test_refusals_are_sentences_with_exit_code_2(
