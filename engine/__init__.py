@@ -24,6 +24,7 @@ from engine.errors import (
     error_from_info,
 )
 from engine.errors import EngineDied as EngineDiedError
+from engine.free_memory import FreeMemory, free_memory
 from engine.messages import (
     Abort,
     Adapter,
@@ -147,6 +148,7 @@ __all__ = [
     "FinishReason",
     "Finished",
     "FlashAttention",
+    "FreeMemory",
     "Generate",
     "GrammarError",
     "Hello",
@@ -210,6 +212,7 @@ __all__ = [
     "decode_bytes",
     "decode_ceiling",
     "error_from_info",
+    "free_memory",
     "joules_per_token",
     "param_infos",
     "text_of_content",

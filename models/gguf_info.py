@@ -12,9 +12,12 @@ from models.foreign_files import HEAD_BYTES, recognise
 from models.gguf_header import CHAT_TEMPLATE_KEY, MAGIC, Header, HeaderReader
 from models.gguf_values import ArrayValue, Value
 from models.hyperparameters import Hyperparameters, read_hyperparameters
+from models.kv_layout import KVLayout
+from models.kv_rules import read_kv_layout
 from models.model_kinds import RUNNABLE_KINDS, WHY_NO_CHAT, ModelKind, kind_of
 from models.quant_types import FILE_TYPE_NAMES
 from models.tensor_entry import TensorEntry
+from models.weight_sums import WeightCounter, WeightSums
 
 _MIN_HEADER_BYTES = 24
 _TEXT_CHARACTERS = 200
@@ -39,6 +42,8 @@ class GGUFInfo:
         tokenizer: what tells its vocabulary from others: model, pre-tokeniser, number of tokens; empty without one.
         header_bytes: what comes before the tensors.
         template_span: where in the file the chat template begins and how many bytes it has; None where there is none.
+        weights: bytes of the tensors by layer and use.
+        kv_layout: what each layer keeps of a context; None in kinds that are not run on their own.
     """
 
     path: Path
@@ -62,6 +67,8 @@ class GGUFInfo:
     tokenizer: str = ""
     header_bytes: int = 0
     template_span: tuple[int, int] | None = None
+    weights: WeightSums = dataclasses.field(default_factory=WeightSums)
+    kv_layout: KVLayout | None = None
 
     @property
     def n_ctx_train(self) -> int:
@@ -116,7 +123,13 @@ def read_header(path: Path, on_tensor: Callable[[TensorEntry], None] | None = No
         GGUFError: it is no sound GGUF file.
         OSError: it cannot be read.
     """
-    name = printable(path.name)
+    name, counter = printable(path.name), WeightCounter()
+
+    def count(tensor: TensorEntry) -> None:
+        counter.add(tensor)
+        if on_tensor is not None:
+            on_tensor(tensor)
+
     if not stat.S_ISREG(path.stat().st_mode):  # a pipe would block, a device has no size
         if path.is_dir():
             raise IsADirectoryError(f"{path} is a folder")
@@ -125,8 +138,9 @@ def read_header(path: Path, on_tensor: Callable[[TensorEntry], None] | None = No
         file_bytes = os.fstat(file.fileno()).st_size
         head = file.read(HEAD_BYTES)
         _check_magic(head, file_bytes, name)
-        header = HeaderReader(file, file_bytes, name, on_tensor=on_tensor).read()
-    return _describe(path, file_bytes, header, name), header
+        header = HeaderReader(file, file_bytes, name, on_tensor=count).read()
+    info = _describe(path, file_bytes, header, name)
+    return dataclasses.replace(info, weights=counter.sums()), header
 
 
 def check_is_chat_model(info: GGUFInfo) -> None:
@@ -204,6 +218,7 @@ def _describe(path: Path, file_bytes: int, header: Header, name: str) -> GGUFInf
         raise CorruptGGUF(
             f"{name} does not say which architecture its model has.", "Get another file of the same model."
         )
+    sizes = read_hyperparameters(values, architecture, name) if kind in RUNNABLE_KINDS else None
     return GGUFInfo(
         path=path,
         file_bytes=file_bytes,
@@ -217,7 +232,7 @@ def _describe(path: Path, file_bytes: int, header: Header, name: str) -> GGUFInf
         num_tensors=header.num_tensors,
         num_parameters=header.num_parameters,
         weight_bytes=header.tensor_bytes,
-        hyperparameters=read_hyperparameters(values, architecture, name) if kind in RUNNABLE_KINDS else None,
+        hyperparameters=sizes,
         split_no=split_no,
         split_count=split_count,
         num_split_tensors=_count(values, "split.tensors.count"),
@@ -226,6 +241,7 @@ def _describe(path: Path, file_bytes: int, header: Header, name: str) -> GGUFInf
         tokenizer=_tokenizer(values),
         header_bytes=header.header_bytes,
         template_span=header.template_span,
+        kv_layout=read_kv_layout(values, architecture, sizes) if sizes is not None else None,
     )
 
 

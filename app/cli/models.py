@@ -2,13 +2,12 @@
 
 import argparse
 import dataclasses
-import importlib
-import importlib.util
 import sys
 from pathlib import Path
 from typing import Any
 
 from app.cli.model_texts import print_contents, print_entries, print_scan, size_text
+from app.cli.models_fit import add_fit_parser, run_fit
 from app.cli.outcome import ExitCode, print_event
 from app.cli.streams import is_terminal
 from app.cli.terminal_text import one_line, safe_text
@@ -30,7 +29,6 @@ from models import (
     verify_file,
 )
 
-_FIT_MODULE = "app.cli.models_fit"
 _NOT_BUILT = ("search", "download")
 _PROGRESS_STEP = 25  # files between two events of a scan
 
@@ -54,8 +52,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     remove.add_argument("--empty-trash", action="store_true", help="delete for good what was removed")
     for action in (listing, scan, inspect, remove):
         action.add_argument("--json", action="store_true", help="print JSON Lines")
-    if importlib.util.find_spec(_FIT_MODULE) is not None:
-        importlib.import_module(_FIT_MODULE).add_fit_parser(actions)
+    add_fit_parser(actions)
     for name in _NOT_BUILT:
         later = actions.add_parser(name, help="not built yet")
         later.add_argument("rest", nargs="*")
@@ -70,10 +67,7 @@ def run(options: argparse.Namespace, paths: Paths) -> ExitCode:
     """
     if options.action in _NOT_BUILT:
         raise UsageError(f"`fireside models {options.action}` is not built yet.", "See `fireside models --help`.")
-    if options.action == "fit":
-        options.paths = paths
-        return ExitCode(importlib.import_module(_FIT_MODULE).run_fit(options))
-    actions = {"list": _list, "scan": _scan, "inspect": _inspect, "remove": _remove}
+    actions = {"list": _list, "scan": _scan, "inspect": _inspect, "remove": _remove, "fit": run_fit}
     return actions[options.action](options, paths)
 
 

@@ -12,6 +12,7 @@ from types import FrameType
 from typing import NoReturn, TypeVar
 
 from app.known_models import KnownModels
+from app.memory_record import MemoryRecord
 from engine import (
     Abort,
     Adapter,
@@ -27,6 +28,7 @@ from engine import (
     EngineDescribed,
     EngineDescription,
     EngineDied,
+    EngineError,
     Event,
     Failed,
     Finished,
@@ -50,6 +52,7 @@ from engine import (
     PromptOptions,
     Rendered,
     RenderPrompt,
+    RequestMetrics,
     SamplingParams,
     TurnsDropped,
     error_from_info,
@@ -91,10 +94,12 @@ class ChatSession:
 
     Args:
         client: not started yet.
+        memory: learns from replies what their models have taken.
     """
 
-    def __init__(self, client: EngineClient) -> None:
+    def __init__(self, client: EngineClient, *, memory: MemoryRecord | None = None) -> None:
         self._client = client
+        self._memory = memory
         self._events: queue.SimpleQueue[Event | _Interrupt] = queue.SimpleQueue()
         self._numbers = itertools.count(1)
         self._is_started = False
@@ -209,6 +214,7 @@ class ChatSession:
                     yield event
                 case Finished():
                     yield Answer(event, first_text)
+                    self._learn(event.metrics)
                 case Failed():
                     self._raise(event)
                 case _:
@@ -272,6 +278,12 @@ class ChatSession:
                     self._raise(event)
                 case _:
                     pass
+
+    def _learn(self, metrics: RequestMetrics) -> None:
+        """Have the record note what the model has taken, if the reply tells."""
+        if self._memory is not None and self.model is not None and self._memory.can_learn(self.model, metrics):
+            with contextlib.suppress(EngineError):  # the engine has gone meanwhile
+                self._memory.note(self.model, metrics, features=self.describe_engine().features)
 
     def _next_id(self, what: str) -> str:
         return f"{what}-{next(self._numbers)}"
