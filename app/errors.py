@@ -45,6 +45,14 @@ class StarterMissing(AppError):
     """The starter model is not installed."""
 
 
+class RunError(AppError):
+    """A run that was interrupted cannot be gone on with."""
+
+
+class RunInUse(RunError):
+    """Another program is going on with the run."""
+
+
 class StoreError(AppError):
     """Chats could not be read or saved."""
 

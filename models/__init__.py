@@ -10,7 +10,7 @@ from models.errors import (
     TruncatedGGUF,
     UnsupportedGGUF,
 )
-from models.fingerprint import fingerprint, template_hash
+from models.fingerprint import fingerprint, template_hash, vocabulary_hash
 from models.gguf_info import GGUFInfo, check_is_chat_model, missing_parts, read_gguf_info
 from models.hyperparameters import Hyperparameters
 from models.model_kinds import ModelKind
@@ -38,4 +38,5 @@ __all__ = [
     "missing_parts",
     "read_gguf_info",
     "template_hash",
+    "vocabulary_hash",
 ]
