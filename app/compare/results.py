@@ -66,10 +66,11 @@ MEASURES: dict[str, Measure] = {
         Measure("cost_per_million_tokens", "Cost of a million tokens", "", False, 2),
         Measure("num_prompt_tokens", "Prompt", "tokens", None, 0),
         Measure("num_generated_tokens", "Reply", "tokens", None, 0),
-        Measure("agreement", "Agreement", "%", True, 1, 100.0),
+        Measure("agreement", "Same words", "%", True, 1, 100.0),
+        Measure("prefix_agreement", "Same beginning", "%", True, 1, 100.0),
     )
 }
-"""Every measure by name, in the order of the joint table. `agreement` is computed from the replies, not stored."""
+"""Every measure by name, in the order of the joint table. The agreements are computed from the replies, not stored."""
 
 
 class Mode(enum.Enum):
