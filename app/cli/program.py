@@ -17,8 +17,8 @@ from app.paths import Paths, find_paths
 
 _LOG = logging.getLogger(__name__)
 _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)  # what a write ends with when there is no more room
-_COMMANDS = ("chat", "bench", "doctor")
-_NOT_BUILT = ("compare", "quality", "quantize", "models", "serve")
+_COMMANDS = ("chat", "bench", "compare", "doctor")
+_NOT_BUILT = ("quality", "quantize", "models", "serve")
 _USAGE = """usage: fireside [options] [COMMAND ...]
 
 Without a command the window opens.
@@ -26,6 +26,7 @@ Without a command the window opens.
 commands:
   chat                  answer a prompt, a pipe or a file of turns, or chat in the terminal
   bench                 measure how fast a model runs on this machine
+  compare               ask several models the same, and show what each costs and says
   doctor                show versions, devices, memory bandwidth and paths
 
 `fireside COMMAND --help` shows what a command takes.

@@ -4,7 +4,6 @@ import contextlib
 import itertools
 import logging
 import queue
-import threading
 import time
 from collections.abc import Callable, Sequence
 from typing import NamedTuple, TypeVar
@@ -59,7 +58,7 @@ class Inbox:
 
     def __init__(self) -> None:
         self._events: queue.SimpleQueue[tuple[ColumnWorker, float, Event] | None] = queue.SimpleQueue()
-        self._is_cancelled = threading.Event()
+        self._is_cancelled = False  # a plain value: a signal handler may take no lock
 
     def put(self, worker: "ColumnWorker", event: Event) -> None:
         """Take an event, from the thread of any client."""
@@ -67,12 +66,12 @@ class Inbox:
 
     def cancel(self) -> None:
         """Have whoever waits here stop; may be called from any thread, or a signal handler."""
-        self._is_cancelled.set()
+        self._is_cancelled = True
         self._events.put(None)
 
     def check(self) -> None:
         """Raise RunCancelled if the run is to stop."""
-        if self._is_cancelled.is_set():
+        if self._is_cancelled:
             raise RunCancelled
 
     def next(self) -> tuple["ColumnWorker", float, Event]:

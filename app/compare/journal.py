@@ -196,9 +196,12 @@ def read_journal(folder: Path) -> ReadJournal:
     return ReadJournal(header, kept, len(entries) - len(kept), len(data) - len(torn))
 
 
-def has_journal(folder: Path) -> bool:
-    """Return whether a folder is that of a run."""
-    return (folder / _FILE_NAME).is_file()
+def written_at(folder: Path) -> int | None:
+    """Return when the journal in a folder was last written, in nanoseconds; None where there is none."""
+    try:
+        return (folder / _FILE_NAME).stat().st_mtime_ns
+    except OSError:
+        return None
 
 
 def _line(payload: bytes) -> bytes:

@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 import msgspec
 
-from app.compare.journal import ColumnEntry, begin_journal, has_journal, open_journal, read_journal
+from app.compare.journal import ColumnEntry, begin_journal, open_journal, read_journal, written_at
 from app.compare.results import Comparison
 from app.compare.runner import CompareRun, Services
 from app.compare.state import RunState
@@ -116,7 +116,7 @@ def _find(name: str, paths: Paths) -> str:
 def _folders(runs_dir: Path) -> list[Path]:
     """Return the folders of runs, the one written last first."""
     try:
-        found = [(folder.stat().st_mtime_ns, folder) for folder in runs_dir.iterdir() if has_journal(folder)]
+        found = [(at, folder) for folder in runs_dir.iterdir() if (at := written_at(folder)) is not None]
     except OSError:
         return []
     return [folder for _, folder in sorted(found, reverse=True)]

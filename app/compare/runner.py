@@ -50,6 +50,7 @@ from app.settings import Settings
 from engine import EngineClient, EngineError, ModelParams
 
 _LOG = logging.getLogger(__name__)
+_POLL_S = 0.2  # after which a pause sees that the run is to stop
 MAX_DEATHS = 3  # in a row, until a column is given up
 OnRunEvent = Callable[[RunEvent], None]
 
@@ -126,7 +127,6 @@ class CompareRun:
     def cancel(self) -> None:
         """Stop at once; the reply in progress is lost, all others are kept."""
         self._inbox.cancel()
-        self._may_go_on.set()
 
     def add_turn(self, prompt_id: str, text: str) -> PromptItem:
         """Add the next message to the chats of all columns, each behind its own reply; `run` asks it.
@@ -322,7 +322,8 @@ class CompareRun:
     def _wait_while_paused(self) -> None:
         if not self._may_go_on.is_set():
             self._services.on_event(Paused())
-            self._may_go_on.wait()
+        while not self._may_go_on.wait(_POLL_S):
+            self._inbox.check()
         self._inbox.check()
 
 
