@@ -88,6 +88,7 @@ class Analysis:
         self.agreements: dict[str, Agreement] = {
             column.id: agreement_with_reference(comparison, column) for column in comparison.columns
         }
+        self._changes: dict[tuple[str, str, str], Change | None] = {}
         self.figures = self._figures()
         self.notes = tuple(self._notes())
 
@@ -122,6 +123,12 @@ class Analysis:
 
     def change(self, one: str, other: str, name: str) -> Change | None:
         """Return how a measure of one column differs from that of another, over what both have."""
+        key = (one, other, name)
+        if key not in self._changes:
+            self._changes[key] = self._change(one, other, name)
+        return self._changes[key]
+
+    def _change(self, one: str, other: str, name: str) -> Change | None:
         if not self._is_fair(name) or one == other:
             return None
         if name in OF_TEXT:
