@@ -19,6 +19,7 @@ DOCUMENTS = [
     "THIRD_PARTY.md",
     "packaging/README.md",
     "docs/architecture.md",
+    "docs/comparing.md",
     "docs/extending.md",
     "docs/measuring.md",
     "docs/parameters.md",
@@ -102,7 +103,7 @@ def test_readme_names_keys_and_options_that_are_there() -> None:
         subprocess.run(
             [sys.executable, "-m", "app", *command, "--help"], cwd=ROOT, capture_output=True, text=True, check=True
         )
-        for command in ([], ["chat"], ["doctor"], ["bench"])
+        for command in ([], ["chat"], ["doctor"], ["bench"], ["compare"])
     ]
     known = set(re.findall(r"(?<![\w-])--?[a-z][a-z-]*", "".join(each.stdout for each in helps)))
     flags = set(re.findall(r"(?<!\S)--?[a-z][a-z-]*", examples))

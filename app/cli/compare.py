@@ -8,12 +8,9 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import FrameType
 
-import msgspec
-
 from app.cli.arguments import whole_number
 from app.cli.compare_display import Display, JsonDisplay, TableDisplay
 from app.cli.outcome import ExitCode
-from app.cli.streams import read_text_file
 from app.compare.plan import (
     MAX_SAMPLES,
     MAX_TOKENS,
@@ -23,6 +20,7 @@ from app.compare.plan import (
     fair_sampling,
     new_comparison,
 )
+from app.compare.prompt_sets import PromptSet, read_prompts, short_prompts
 from app.compare.results import Column, Comparison, Mode, PromptItem
 from app.compare.run_folder import LAST, begin_run, keep, resume_run
 from app.compare.runner import CompareRun, Services
@@ -44,7 +42,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("names", nargs="*", metavar="MODEL", help="the models: paths, names, or `starter`")
     asked = parser.add_mutually_exclusive_group()
     asked.add_argument("--prompt", metavar="TEXT", help="what to ask; default: a short set of our own")
-    asked.add_argument("--prompts", metavar="FILE", help="a file of prompts, one a line, or JSON Lines")
+    asked.add_argument("--prompts", metavar="FILE", help="a file of prompts: .txt, .md, .json or .jsonl")
     parser.add_argument("--repeats", type=whole_number, metavar="N", help="how often each is asked; default: 1")
     parser.add_argument(
         "--max-tokens", type=whole_number, metavar="N", help=f"longest reply, in tokens; default: {MAX_TOKENS}"
@@ -110,7 +108,7 @@ def _plan(options: argparse.Namespace, settings: Settings) -> Comparison:
         repeats = _in_range("--samples", options.samples, 1, MAX_SAMPLES)
     else:
         repeats = 1 if options.repeats is None else options.repeats
-    prompts, prompts_name = _prompts(options)
+    name, prompts = _prompts(options)
     num_at_once = repeats if mode is Mode.SAMPLES else 1
     params = ModelParams(
         n_ctx=options.ctx if options.ctx is not None else context_for(prompts, max_tokens, num_at_once=num_at_once),
@@ -119,7 +117,7 @@ def _plan(options: argparse.Namespace, settings: Settings) -> Comparison:
     sampling = SamplingParams(seed=0, max_tokens=max_tokens) if mode is Mode.SAMPLES else fair_sampling(max_tokens)
     columns = [_column(name, params, sampling, settings, is_fake=options.fake_engine) for name in names]
     return new_comparison(
-        columns, prompts, mode=mode, repeats=repeats, prompts_name=prompts_name, watts=settings.power_watts
+        columns, prompts, mode=mode, repeats=repeats, prompts_name=name, watts=settings.power_watts
     )
 
 
@@ -132,19 +130,12 @@ def _column(name: str, params: ModelParams, sampling: SamplingParams, settings: 
         return failed_column(name, error, params=params, sampling=sampling)
 
 
-def _prompts(options: argparse.Namespace) -> tuple[list[PromptItem], str]:
+def _prompts(options: argparse.Namespace) -> PromptSet:
     if options.prompt is not None:
         if not options.prompt.strip():
             raise UsageError("The prompt is empty.", "Write what to ask behind --prompt.")
-        return [_prompt(1, options.prompt)], "one prompt"
-    if options.prompts is not None:
-        lines = [line for line in read_text_file(options.prompts).split("\n") if line.strip()]
-        return [_prompt(number, line.strip("\r")) for number, line in enumerate(lines, 1)], Path(options.prompts).name
-    return [_prompt(1, "Explain in three sentences why the sky is blue.")], "one prompt"
-
-
-def _prompt(number: int, text: str) -> PromptItem:
-    return PromptItem(id=f"p{number}", messages=(ChatMessage(Role.USER, text),))
+        return PromptSet("one prompt", (PromptItem(id="1", messages=(ChatMessage(Role.USER, options.prompt),)),))
+    return short_prompts() if options.prompts is None else read_prompts(Path(options.prompts).expanduser())
 
 
 def _in_range(flag: str, value: int | None, default: int, most: int) -> int:

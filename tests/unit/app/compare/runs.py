@@ -1,0 +1,125 @@
+"""Runs of a comparison on the engine without a model, for tests."""
+
+import itertools
+from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from app.compare.events import RunEvent
+from app.compare.plan import fair_sampling, new_comparison
+from app.compare.results import Column, Comparison, Mode, PromptItem
+from app.compare.run_folder import begin_run, resume_run
+from app.compare.runner import CompareRun, Services
+from app.paths import Paths, find_paths
+from app.settings import Settings
+from engine import ChatMessage, EngineClient, InprocClient, ModelParams, Role
+
+MAX_TOKENS = 40
+
+
+def column(path: str = "fake:n_words=4", **changes: Any) -> Column:
+    """Return a column of the engine without a model."""
+    usual = Column(
+        id="",
+        label=path,
+        path=path,
+        params=ModelParams(n_ctx=2048, n_seq_max=4),
+        sampling=fair_sampling(MAX_TOKENS),
+        vocabulary_hash="v",
+        values={"file_bytes": 1000.0},
+    )
+    return msgspec.structs.replace(usual, **changes)
+
+
+def prompts(count: int = 2) -> tuple[PromptItem, ...]:
+    """Return some prompts."""
+    return tuple(
+        PromptItem(id=f"p{number}", messages=(ChatMessage(Role.USER, f"Tell me about number {number}."),))
+        for number in range(1, count + 1)
+    )
+
+
+def plan(*columns: Column, num_prompts: int = 2, repeats: int = 1, mode: Mode = Mode.FAIR) -> Comparison:
+    """Return a plan."""
+    return new_comparison(columns, prompts(num_prompts), mode=mode, repeats=repeats)
+
+
+def paths_in(folder: Path) -> Paths:
+    """Return a data folder that is there."""
+    found = find_paths(str(folder / "data"))
+    found.create()
+    return found
+
+
+class Told:
+    """Hears a run, and acts at the given events."""
+
+    def __init__(self, act: Callable[[RunEvent], None] = lambda event: None) -> None:
+        self.events: list[RunEvent] = []
+        self._act = act
+
+    def __call__(self, event: RunEvent) -> None:
+        """Take an event."""
+        self.events.append(event)
+        self._act(event)
+
+    def of(self, kind: type[Any]) -> list[Any]:
+        """Return what came of one kind."""
+        return [event for event in self.events if isinstance(event, kind)]
+
+
+def fake_client() -> EngineClient:
+    """Return an engine without a model."""
+    return InprocClient(fake=True)
+
+
+def begin(
+    comparison: Comparison,
+    folder: Path,
+    told: Told | None = None,
+    *,
+    clients: Iterable[EngineClient] | None = None,
+    settings: Settings | None = None,
+) -> CompareRun:
+    """Return a run that can be started.
+
+    Args:
+        clients: handed out in turn instead of engines without a model.
+    """
+    services = Services(maker_of(clients), settings or Settings(), told or Told())
+    return begin_run(comparison, paths_in(folder), services)[0]
+
+
+def resume(name: str, folder: Path, told: Told | None = None) -> CompareRun:
+    """Return an interrupted run that can be gone on with."""
+    return resume_run(name, paths_in(folder), Services(fake_client, Settings(), told or Told()))[0]
+
+
+def finish(run: CompareRun) -> Comparison:
+    """Run to the end, close, and return the record."""
+    try:
+        assert run.run()
+    finally:
+        run.close()
+    return run.comparison()
+
+
+def maker_of(clients: Iterable[EngineClient] | None) -> Callable[[], EngineClient]:
+    """Return what makes a run's engines."""
+    if clients is None:
+        return fake_client
+    left = iter(clients)
+    return lambda: next(left)
+
+
+def places(comparison: Comparison) -> list[tuple[str, str, int]]:
+    """Return where the replies stand, in the order they were made."""
+    return [(cell.column, cell.prompt, cell.repeat) for cell in comparison.cells]
+
+
+def all_places(columns: Sequence[str], num_prompts: int, repeats: int) -> set[tuple[str, str, int]]:
+    """Return where replies have to stand in the end."""
+    ids = [f"p{number}" for number in range(1, num_prompts + 1)]
+    return set(itertools.product(columns, ids, range(repeats)))
