@@ -2,6 +2,7 @@
 
 import argparse
 import contextlib
+import shlex
 import signal
 import sys
 from collections.abc import Callable, Iterator
@@ -170,7 +171,7 @@ def _cancelled_by_ctrl_c(comparing: CompareRun) -> Iterator[None]:
 
 
 def _resume_command(comparing: CompareRun, options: argparse.Namespace) -> str:
-    folder = f" --data-dir {options.data_dir}" if options.data_dir else ""
+    folder = f" --data-dir {shlex.quote(options.data_dir)}" if options.data_dir else ""
     fake = " --fake-engine" if options.fake_engine else ""
     return f"fireside compare --resume {comparing.id}{folder}{fake}"
 

@@ -3,7 +3,7 @@
 import logging
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 import msgspec
@@ -168,11 +168,13 @@ class CompareRun:
         for column in columns:
             self._worker(column, is_new_stage=True)
         for places in left.rounds:
-            self._wait_while_paused()
-            self._run_round(places)
-            self._tell_progress()
+            possible = [place for place in places if not self.state.columns[place.column].error]
+            if possible:
+                self._wait_while_paused()
+                self._run_round(possible)
+                self._tell_progress()
 
-    def _run_round(self, places: tuple[Place, ...]) -> None:
+    def _run_round(self, places: Sequence[Place]) -> None:
         requests = [request for place in places if (request := self._request(place)) is not None]
         if not requests:
             return
@@ -297,6 +299,7 @@ class CompareRun:
         _LOG.warning("%s failed: %s", column.label, message)
         self._keep(ColumnEntry(msgspec.structs.replace(self.state.columns[column.id], error=message, hint=hint)))
         self._services.on_event(ColumnFailed(column.id, message, hint))
+        self._tell_progress()
 
     def _failed_cell(self, place: Place, message: str) -> Cell:
         number = len(self.state.cells)
