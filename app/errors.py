@@ -53,6 +53,10 @@ class RunInUse(RunError):
     """Another program is going on with the run."""
 
 
+class ReportNotSaved(AppError):
+    """A report could not be written."""
+
+
 class StoreError(AppError):
     """Chats could not be read or saved."""
 

@@ -22,10 +22,11 @@ from app.compare.plan import (
     new_comparison,
 )
 from app.compare.prompt_sets import PromptSet, read_prompts, short_prompts
+from app.compare.report import check_report_path, write_report
 from app.compare.results import Column, Comparison, Mode, PromptItem
 from app.compare.run_folder import LAST, begin_run, keep, resume_run
 from app.compare.runner import CompareRun, Services
-from app.errors import AppError, UsageError
+from app.errors import AppError, ReportNotSaved, UsageError
 from app.model_choice import choose_model
 from app.paths import Paths
 from app.settings import Settings, SettingsStore
@@ -184,8 +185,8 @@ def _conclude(comparison: Comparison, display: Display, options: argparse.Namesp
     if options.report is not None:
         try:
             write_report(comparison, options.report)
-        except OSError as error:
-            display.tell(f"The report could not be written to {options.report}: {error.strerror or error}.")
+        except ReportNotSaved as error:
+            display.tell(f"{error.message} {error.hint}")
             code = ExitCode.REQUEST_FAILED
     if not any(not cell.error for cell in comparison.cells):
         return ExitCode.MODEL if any(column.error for column in comparison.columns) else ExitCode.REQUEST_FAILED

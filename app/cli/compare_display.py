@@ -21,6 +21,7 @@ from app.compare.events import (
     Progress,
     RunEvent,
 )
+from app.compare.exports import computed
 from app.compare.results import MEASURES, Comparison, Mode
 from app.compare.runner import CompareRun
 
@@ -89,11 +90,8 @@ class JsonDisplay:
 
     def show(self, comparison: Comparison) -> None:
         """See Display."""
-        analysis = Analysis(comparison)
-        figures = {column.id: _figures(analysis, column.id) for column in comparison.columns}
-        advice = advise(analysis).sentence
         record = msgspec.to_builtins(comparison)
-        print_event("comparison", record=record, figures=figures, notes=analysis.notes, advice=advice)
+        print_event("comparison", record=record, computed=computed(Analysis(comparison)))
 
 
 class TableDisplay:
@@ -184,15 +182,6 @@ def _columns(comparison: Comparison) -> list[dict[str, Any]]:
         {"id": column.id, "label": column.label, "path": column.path, "error": column.error}
         for column in comparison.columns
     ]
-
-
-def _figures(analysis: Analysis, column: str) -> dict[str, Any]:
-    found: dict[str, Any] = {}
-    for name in analysis.measures:
-        figure = analysis.figure(column, name)
-        if figure.interval is not None:
-            found[name] = {**figure.interval._asdict(), "spread": figure.quartiles, "is_noisy": figure.is_noisy}
-    return found
 
 
 def _done(progress: Progress) -> str:

@@ -52,7 +52,7 @@ def test_every_reply_is_a_line_and_the_comparison_comes_last(paths: Paths, capsy
     assert last["event"] == "comparison"
     assert last["record"]["id"] == begin["id"]
     assert last["record"]["cells"] == [{key: cell[key] for key in cell if key != "event"} for cell in cells]
-    assert last["figures"]["c1"]["decode_rate"]["value"] > 0
+    assert last["computed"]["columns"]["c1"]["figures"]["decode_rate"]["value"] > 0
 
 
 def test_comparison_is_kept_with_the_chats(paths: Paths, capsys: pytest.CaptureFixture[str]) -> None:
