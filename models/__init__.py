@@ -10,11 +10,12 @@ from models.errors import (
     TruncatedGGUF,
     UnsupportedGGUF,
 )
-from models.fingerprint import fingerprint, template_hash, vocabulary_hash
+from models.fingerprint import fingerprint, template_hash
 from models.gguf_info import GGUFInfo, check_is_chat_model, missing_parts, read_gguf_info
 from models.hyperparameters import Hyperparameters
 from models.model_kinds import ModelKind
 from models.sources.starter import STARTER_INSTALL, STARTER_LABEL, STARTER_LICENCE, STARTER_NAME, find_starter
+from models.vocabulary import vocabulary_hash
 
 __all__ = [
     "STARTER_INSTALL",

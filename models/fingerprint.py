@@ -58,21 +58,6 @@ def template_hash(info: GGUFInfo) -> str:
     return digest.hexdigest()
 
 
-def vocabulary_hash(info: GGUFInfo) -> str:
-    """Return the SHA-256 of the texts of a file's vocabulary as they stand in its header, "" where it has none.
-
-    Raises:
-        OSError: the file cannot be read.
-    """
-    if info.tokens_span is None:
-        return ""
-    position, length = info.tokens_span
-    digest = hashlib.sha256()
-    with info.path.open("rb", buffering=0) as file:
-        _add_piece(digest, file, position, min(length, _MAX_HEAD_BYTES))
-    return digest.hexdigest()
-
-
 def _add_file(digest: _Hash, path: Path, head_bytes: int) -> None:
     if not stat.S_ISREG(path.stat().st_mode):  # a pipe would block
         raise NotGGUF(f"{printable(path.name)} is not a regular file.", "Put the part of the model in its place.")

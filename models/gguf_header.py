@@ -23,7 +23,6 @@ MAX_ARRAY_STRINGS = 4_000_000  # five times the largest vocabulary with its merg
 MAX_KEPT_BYTES = 16 * 2**20
 MAX_KEPT_STRING_BYTES = 1024
 CHAT_TEMPLATE_KEY = "tokenizer.chat_template"
-_TOKENS_KEY = "tokenizer.ggml.tokens"
 MAX_KEPT_ARRAY_ELEMENTS = 512  # per-layer values; llama.cpp has no more layers
 DEFAULT_ALIGNMENT = 32
 
@@ -98,7 +97,6 @@ class Header:
     Attributes:
         header_bytes: where the last tensor entry ends.
         template_span: where the chat template begins and how many bytes it has; None where there is none.
-        tokens_span: the same of the texts of the vocabulary.
     """
 
     version: int
@@ -108,7 +106,6 @@ class Header:
     tensor_bytes: int
     header_bytes: int
     template_span: tuple[int, int] | None
-    tokens_span: tuple[int, int] | None = None
 
 
 class HeaderReader:
@@ -130,7 +127,6 @@ class HeaderReader:
         self._kept_bytes = 0
         self._num_array_strings = 0
         self._template_span: tuple[int, int] | None = None
-        self._tokens_span: tuple[int, int] | None = None
 
     def read(self) -> Header:
         """Return the header of a file whose magic was found right.
@@ -149,8 +145,7 @@ class HeaderReader:
             self._read_key(index, values)
         alignment = self._alignment(values)
         num_parameters, tensor_bytes = self._read_tensors(num_tensors, alignment)
-        spans = (self._template_span, self._tokens_span)
-        return Header(version, values, num_tensors, num_parameters, tensor_bytes, self._position(), *spans)
+        return Header(version, values, num_tensors, num_parameters, tensor_bytes, self._position(), self._template_span)
 
     # --- faults ---
 
@@ -291,10 +286,7 @@ class HeaderReader:
                 self._corrupt(f"{what} claims to have {count:,} elements")
             self._truncated(f"{what} has {count:,} elements")
         if element_type is ValueType.STRING:
-            begin = self._position()
             self._skip_strings(count, what)
-            if key == _TOKENS_KEY:
-                self._tokens_span = (begin, self._position() - begin)
             return ArrayValue(element_type, count, None)
         if count > MAX_KEPT_ARRAY_ELEMENTS:
             self._skip(count * element_bytes, what)

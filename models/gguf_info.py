@@ -32,7 +32,6 @@ class GGUFInfo:
         split_no, split_count: 0-based number of this file in a split model; 0 and 1 for a model in one file.
         header_bytes: what comes before the tensors.
         template_span: where in the file the chat template begins and how many bytes it has; None where there is none.
-        tokens_span: the same of the texts of the vocabulary.
     """
 
     path: Path
@@ -52,7 +51,6 @@ class GGUFInfo:
     split_count: int = 1
     header_bytes: int = 0
     template_span: tuple[int, int] | None = None
-    tokens_span: tuple[int, int] | None = None
 
     @property
     def n_ctx_train(self) -> int:
@@ -173,7 +171,6 @@ def _describe(path: Path, file_bytes: int, header: Header, name: str) -> GGUFInf
         split_count=split_count,
         header_bytes=header.header_bytes,
         template_span=header.template_span,
-        tokens_span=header.tokens_span,
     )
 
 

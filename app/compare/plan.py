@@ -283,5 +283,5 @@ def _num_bytes(prompt: PromptItem) -> int:
 def _vocabulary_hash(choice: ModelChoice) -> str:
     try:
         return vocabulary_hash(choice.info)
-    except OSError:  # it has just been read; whoever loads it will say what is wrong
+    except (OSError, ModelsError):  # it has just been read; whoever loads it will say what is wrong
         return ""
