@@ -3,7 +3,7 @@
 import logging
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
 import msgspec
@@ -44,7 +44,7 @@ from app.compare.reply_cell import cell_of
 from app.compare.results import Cell, Column, Comparison, Mode, PromptItem
 from app.compare.state import RunState
 from app.compare.time_left import TimeLeft
-from app.compare.watched_file import WatchedFile
+from app.compare.watched_file import FileFault, WatchedFile
 from app.energy import EnergyMeter
 from app.settings import Settings
 from engine import EngineClient, EngineError, ModelParams
@@ -53,6 +53,8 @@ _LOG = logging.getLogger(__name__)
 _POLL_S = 0.2  # after which a pause sees that the run is to stop
 MAX_DEATHS = 3  # in a row, until a column is given up
 OnRunEvent = Callable[[RunEvent], None]
+FindLack = Callable[[Sequence[Column]], Mapping[str, FileFault]]
+"""Returns which of the columns that are to be loaded together have no room, by id, and why."""
 
 
 class Services(NamedTuple):
@@ -62,11 +64,13 @@ class Services(NamedTuple):
         make_client: returns an engine that is not started.
         settings: hold power, price and the measured bandwidth.
         on_event: hears what happens, on the thread of `run`; must not block.
+        find_lack: tells before anything is loaded; what it lets through the engine may still refuse.
     """
 
     make_client: Callable[[], EngineClient]
     settings: Settings
     on_event: OnRunEvent = lambda event: None
+    find_lack: FindLack = lambda columns: {}
 
 
 class _Loaded(NamedTuple):
@@ -143,6 +147,7 @@ class CompareRun:
         """Do all that is left; return whether it came to its end, False where it was cancelled."""
         try:
             self._tell_progress()
+            self._plan_memory()
             for stage in stages(self._plan):
                 self._run_stage(stage)
             if not self.state.is_ended:
@@ -158,6 +163,14 @@ class CompareRun:
         self._journal.close()
 
     # Stages
+
+    def _plan_memory(self) -> None:
+        left = self.state.num_left()
+        columns = [column for column in self.state.columns.values() if left[column.id]]
+        together = [[column] for column in columns] if self._plan.mode is Mode.FAIR else [columns]
+        for group in together:
+            for column_id, fault in self._services.find_lack(group).items():
+                self._fail(self.state.columns[column_id], *fault)
 
     def _run_stage(self, stage: Stage) -> None:
         left = left_of(stage, self.state.cells.keys(), self.state.failed)

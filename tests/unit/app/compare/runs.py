@@ -11,7 +11,7 @@ from app.compare.events import RunEvent
 from app.compare.plan import fair_sampling, new_comparison
 from app.compare.results import Column, Comparison, Mode, PromptItem
 from app.compare.run_folder import begin_run, resume_run
-from app.compare.runner import CompareRun, Services
+from app.compare.runner import CompareRun, FindLack, Services
 from app.paths import Paths, find_paths
 from app.settings import Settings
 from engine import ChatMessage, EngineClient, InprocClient, ModelParams, Role
@@ -82,13 +82,14 @@ def begin(
     *,
     clients: Iterable[EngineClient] | None = None,
     settings: Settings | None = None,
+    find_lack: FindLack = lambda columns: {},
 ) -> CompareRun:
     """Return a run that can be started.
 
     Args:
         clients: handed out in turn instead of engines without a model.
     """
-    services = Services(maker_of(clients), settings or Settings(), told or Told())
+    services = Services(maker_of(clients), settings or Settings(), told or Told(), find_lack)
     return begin_run(comparison, paths_in(folder), services)[0]
 
 

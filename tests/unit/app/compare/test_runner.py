@@ -4,7 +4,7 @@ import errno
 import itertools
 import shutil
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import msgspec
@@ -26,6 +26,7 @@ from app.compare.events import (
 from app.compare.results import Column, Mode
 from app.compare.run_folder import list_runs
 from app.compare.runner import MAX_DEATHS, CompareRun
+from app.compare.watched_file import FileFault
 from app.errors import UsageError
 from app.settings import Settings
 from engine import EngineClient, OutOfMemory, SamplingParams
@@ -306,6 +307,25 @@ def test_disk_that_is_full_keeps_the_results_in_memory_and_says_so(
         "The comparison cannot be saved as it goes: No space left on device. It goes on in memory."
     ]
     assert not run.is_saved
+
+
+@pytest.mark.allow_log("WARNING app.compare.runner")
+@pytest.mark.parametrize("mode", [Mode.FAIR, Mode.RACE], ids=lambda mode: mode.value)
+def test_model_without_room_is_told_before_anything_is_loaded(tmp_path: Path, mode: Mode) -> None:
+    told = Told()
+    asked: list[list[str]] = []
+
+    def find_lack(columns: Sequence[Column]) -> dict[str, FileFault]:
+        asked.append([each.id for each in columns])
+        return {each.id: FileFault("It needs 9 GB.", "Take a smaller one.") for each in columns if each.path == "b"}
+
+    made = plan(column("a"), column("b"), num_prompts=1, mode=mode)
+    done = finish(begin(made, tmp_path, told, find_lack=find_lack))
+    assert asked == ([["c1"], ["c2"]] if mode is Mode.FAIR else [["c1", "c2"]])
+    assert done.columns[1].error == "It needs 9 GB."
+    assert [event.column for event in told.of(ColumnLoading)] == ["c1"]
+    kinds = [type(event) for event in told.events]
+    assert kinds.index(ColumnFailed) < kinds.index(ColumnLoading)
 
 
 def test_power_and_load_stand_beside_every_reply(tmp_path: Path) -> None:
