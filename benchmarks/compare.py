@@ -1,7 +1,7 @@
 """What `fireside compare` adds to what `fireside bench` measures of the same model: `python -m benchmarks.compare`.
 
-The same question goes through both in turns, each with an engine of its own that was just loaded, so that a machine that
-changes its speed changes both; ratios are medians over the pairs.
+The same question goes through both in turns, each with an engine of its own that was just loaded, so that a machine
+that changes its speed changes both; ratios are medians over the pairs.
 """
 
 import argparse

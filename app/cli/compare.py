@@ -4,7 +4,6 @@ import argparse
 import contextlib
 import shlex
 import signal
-import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import FrameType
@@ -118,9 +117,7 @@ def _plan(options: argparse.Namespace, settings: Settings) -> Comparison:
     )
     sampling = SamplingParams(seed=0, max_tokens=max_tokens) if mode is Mode.SAMPLES else fair_sampling(max_tokens)
     columns = [_column(name, params, sampling, settings, is_fake=options.fake_engine) for name in names]
-    return new_comparison(
-        columns, prompts, mode=mode, repeats=repeats, prompts_name=name, watts=settings.power_watts
-    )
+    return new_comparison(columns, prompts, mode=mode, repeats=repeats, prompts_name=name, watts=settings.power_watts)
 
 
 def _column(name: str, params: ModelParams, sampling: SamplingParams, settings: Settings, *, is_fake: bool) -> Column:
@@ -152,7 +149,8 @@ def _refuse_others(options: argparse.Namespace) -> None:
     given = (*options.names, options.prompt, options.prompts, options.repeats, options.max_tokens, options.samples)
     if any(value is not None for value in given) or options.race or options.ctx is not None:
         raise UsageError(
-            "A comparison that is gone on with has its models and prompts already.", "Give --resume alone, with --report."
+            "A comparison that is gone on with has its models and prompts already.",
+            "Give --resume alone, with --report.",
         )
 
 

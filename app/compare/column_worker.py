@@ -1,4 +1,4 @@
-"""The engines of a run: each loads one model, all that they say comes through one queue, and asking waits for replies."""
+"""The engines of a run: each loads a model, all they say comes through one queue, and asking waits for replies."""
 
 import contextlib
 import itertools
@@ -49,8 +49,8 @@ _CLOSE_S = 2.0
 _Answer = TypeVar("_Answer", EngineDescribed, ModelLoaded, MachineMeasured)
 
 
-class RunCancelled(Exception):  # noqa: N818 (an outcome, not an error)
-    """The user wants the run to stop."""
+class RunCancelled(Exception):
+    """The user wants the run to stop: an outcome, not an error."""
 
 
 class Inbox:
@@ -248,6 +248,4 @@ def ask_at_once(
 
 
 def _text(place: Place, delta: Delta) -> CellText:
-    return CellText(
-        place, delta.text, delta.thinking, delta.was_thinking, delta.num_generated_tokens, delta.decode_s
-    )
+    return CellText(place, delta.text, delta.thinking, delta.was_thinking, delta.num_generated_tokens, delta.decode_s)

@@ -80,6 +80,4 @@ class Notice(NamedTuple):
     text: str
 
 
-RunEvent = (
-    ColumnLoading | ColumnLoaded | ColumnFailed | CellStarted | CellText | CellDone | Progress | Paused | Notice
-)
+RunEvent = ColumnLoading | ColumnLoaded | ColumnFailed | CellStarted | CellText | CellDone | Progress | Paused | Notice

@@ -1,4 +1,4 @@
-"""A comparison on disk while it runs: one line after the other, so that a killed program loses the reply in progress only.
+"""A comparison on disk while it runs, line after line: a killed program loses the reply in progress only.
 
 The first line is the whole plan, and is put in place at once. Each line after it is written and synced before the next
 reply is asked for, and has a checksum: a line that was cut off counts as never written.

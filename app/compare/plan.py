@@ -1,4 +1,4 @@
-"""What a comparison is to do: its columns, the settings that make them comparable, and in which order replies are made."""
+"""What a comparison is to do: columns, the settings that make them comparable, and the order of the replies."""
 
 import datetime
 import platform
@@ -50,10 +50,8 @@ def fair_sampling(max_tokens: int = MAX_TOKENS, seed: int = 0) -> SamplingParams
     return SamplingParams(temperature=0, seed=seed, max_tokens=max_tokens, reproducible=True)
 
 
-def context_for(
-    prompts: Sequence[PromptItem], max_tokens: int, *, num_turns: int = 1, num_at_once: int = 1
-) -> int:
-    """Return a context that holds every prompt with its reply: the same for all columns, or memory could not be compared.
+def context_for(prompts: Sequence[PromptItem], max_tokens: int, *, num_turns: int = 1, num_at_once: int = 1) -> int:
+    """Return a context for all columns that holds every prompt with its reply: else memory could not be compared.
 
     No model is there to count tokens yet, so it is counted generously by bytes.
 
@@ -85,14 +83,10 @@ def column_of(
     )
 
 
-def failed_column(
-    name: str, error: AppError | ModelsError, *, params: ModelParams, sampling: SamplingParams
-) -> Column:
+def failed_column(name: str, error: AppError | ModelsError, *, params: ModelParams, sampling: SamplingParams) -> Column:
     """Return the column of a model that cannot be used, which says why."""
     label = name.replace("\\", "/").rpartition("/")[2].removesuffix(".gguf") or name
-    return Column(
-        id="", label=label, path=name, params=params, sampling=sampling, error=error.message, hint=error.hint
-    )
+    return Column(id="", label=label, path=name, params=params, sampling=sampling, error=error.message, hint=error.hint)
 
 
 def new_comparison(
@@ -162,12 +156,20 @@ def stages(comparison: Comparison) -> Iterator[Stage]:
         case Mode.RACE:
             yield Stage(
                 columns,
-                tuple(tuple(Place(column, prompt, repeat) for column in columns) for repeat in repeats for prompt in prompts),
+                tuple(
+                    tuple(Place(column, prompt, repeat) for column in columns)
+                    for repeat in repeats
+                    for prompt in prompts
+                ),
             )
         case Mode.SAMPLES:
             yield Stage(
                 columns,
-                tuple(tuple(Place(column, prompt, number) for number in repeats) for column in columns for prompt in prompts),
+                tuple(
+                    tuple(Place(column, prompt, number) for number in repeats)
+                    for column in columns
+                    for prompt in prompts
+                ),
             )
         case _:
             assert_never(comparison.mode)
@@ -221,9 +223,7 @@ def follow_up(comparison: Comparison, prompt_id: str, text: str) -> PromptItem:
     taken = {prompt.id for prompt in comparison.prompts}
     number = next(number for number in range(2, len(taken) + 3) if f"{prompt_id}+{number}" not in taken)
     messages = (ChatMessage(Role.USER, text),)
-    return PromptItem(
-        id=f"{prompt_id}+{number}", messages=messages, category=before.category, follows=prompt_id
-    )
+    return PromptItem(id=f"{prompt_id}+{number}", messages=messages, category=before.category, follows=prompt_id)
 
 
 def _check(columns: Sequence[Column], prompts: Sequence[PromptItem], mode: Mode, repeats: int) -> None:

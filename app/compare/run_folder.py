@@ -1,4 +1,4 @@
-"""Where runs lie: beginning one, going on with one that was interrupted, and keeping one that is done with the chats."""
+"""Where runs lie: beginning one, going on with an interrupted one, and keeping one that is done with the chats."""
 
 import shutil
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""CompareRun: does what a comparison plans, reply after reply, keeps each at once, and goes on where it was interrupted."""
+"""CompareRun: does what a comparison plans, reply after reply, keeps each at once, and goes on where it ended."""
 
 import logging
 import threading
@@ -283,9 +283,7 @@ class CompareRun:
             worker.limit_threads(max(1, model.n_threads // len(self.state.columns)))
         warm_up(self._inbox, worker, column)
         self._time_left.note_load(time.perf_counter() - began)
-        told = msgspec.structs.replace(
-            column, type_name=column.type_name or model.type_name, notices=model.notices
-        )
+        told = msgspec.structs.replace(column, type_name=column.type_name or model.type_name, notices=model.notices)
         if told != column:
             self._keep(ColumnEntry(told))
         self._services.on_event(ColumnLoaded(column.id, model))

@@ -77,9 +77,7 @@ class RunState:
     def num_left(self) -> dict[str, int]:
         """Return how many replies each column still is to have; a failed one has none left."""
         each = len(self.prompts) * self._header.repeats
-        return {
-            column.id: 0 if column.error else each - self.num_done[column.id] for column in self.columns.values()
-        }
+        return {column.id: 0 if column.error else each - self.num_done[column.id] for column in self.columns.values()}
 
     def plan(self) -> Comparison:
         """Return what there is to do, without what has come of it."""

@@ -66,7 +66,11 @@ def test_real_models_are_compared_and_the_report_written(tmp_path: Path, starter
     assert cells[0]["token_ids"] == cells[3]["token_ids"]
     sizes = [columns[name]["values"]["file_bytes"] for name in ("c1", "c2")]
     assert sizes == [starter_path.stat().st_size, tiny.stat().st_size]
-    peaks = [max(cell["values"]["peak_memory_bytes"] for cell in cells if cell["column"] == name) for name in columns if name != "c3"]
+    peaks = [
+        max(cell["values"]["peak_memory_bytes"] for cell in cells if cell["column"] == name)
+        for name in columns
+        if name != "c3"
+    ]
     assert peaks[0] > peaks[1]
     assert columns["c1"]["vocabulary_hash"] != columns["c2"]["vocabulary_hash"]
     assert b"fireside-record" in report.read_bytes()

@@ -27,7 +27,9 @@ class Ladder(NamedTuple):
         return len(self.models) * len(self.prompts) * self.repeats
 
 
-def run_and_kill(ladder: Ladder, folder: Path, *, num_kills: int, seed: int) -> tuple[list[dict[str, Any]], dict[str, Any]]:
+def run_and_kill(
+    ladder: Ladder, folder: Path, *, num_kills: int, seed: int
+) -> tuple[list[dict[str, Any]], dict[str, Any]]:
     """Run a ladder to its end through so many kills; return all replies that were told, and the record.
 
     A kill comes after a drawn number of lines, at a drawn part of the time to the next one.

@@ -16,7 +16,19 @@ from app.paths import Paths, find_paths
 from app.store import ChatStore
 from engine import InprocClient
 
-CELL = {"event", "column", "prompt", "repeat", "number", "values", "text", "token_ids", "finish_reason", "machine", "error"}
+CELL = {
+    "event",
+    "column",
+    "prompt",
+    "repeat",
+    "number",
+    "values",
+    "text",
+    "token_ids",
+    "finish_reason",
+    "machine",
+    "error",
+}
 
 
 @pytest.fixture

@@ -1,7 +1,8 @@
-"""Runs of a comparison on the engine without a model, for tests."""
+"""Runs of a comparison on engines without a model, for tests."""
 
+import functools
 import itertools
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,8 @@ from app.compare.run_folder import begin_run, resume_run
 from app.compare.runner import CompareRun, FindLack, Services
 from app.paths import Paths, find_paths
 from app.settings import Settings
-from engine import ChatMessage, EngineClient, InprocClient, ModelParams, Role
+from engine import ChatMessage, EngineClient, Event, Finished, Generate, InprocClient, LoadModel, ModelParams, Role
+from tests.unit.app.cli.scripted_client import ScriptedClient
 
 MAX_TOKENS = 40
 
@@ -70,8 +72,31 @@ class Told:
         return [event for event in self.events if isinstance(event, kind)]
 
 
+class EchoClient(ScriptedClient):
+    """Answers at once with what it was asked, its model in front."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._path = ""
+
+    def _answer_load(self, command: LoadModel) -> Iterable[Event]:
+        self._path = command.path
+        return super()._answer_load(command)
+
+    def _answer_generate(self, command: Generate) -> Iterable[Event]:
+        words = " ".join((self._path, *(message.content for message in command.messages)))
+        self._replies.append(words)
+        for event in super()._answer_generate(command):
+            if isinstance(event, Finished):
+                metrics = msgspec.structs.replace(
+                    event.metrics, num_prompt_tokens=len(words), peak_memory_bytes=1 << 20
+                )
+                event = msgspec.structs.replace(event, metrics=metrics)
+            yield event
+
+
 def fake_client() -> EngineClient:
-    """Return an engine without a model."""
+    """Return an engine without a model, as slow to start as a real one."""
     return InprocClient(fake=True)
 
 
@@ -87,15 +112,16 @@ def begin(
     """Return a run that can be started.
 
     Args:
-        clients: handed out in turn instead of engines without a model.
+        clients: handed out in turn instead of those that answer at once.
     """
-    services = Services(maker_of(clients), settings or Settings(), told or Told(), find_lack)
+    make_client = EchoClient if clients is None else functools.partial(next, iter(clients))
+    services = Services(make_client, settings or Settings(), told or Told(), find_lack)
     return begin_run(comparison, paths_in(folder), services)[0]
 
 
 def resume(name: str, folder: Path, told: Told | None = None) -> CompareRun:
     """Return an interrupted run that can be gone on with."""
-    return resume_run(name, paths_in(folder), Services(fake_client, Settings(), told or Told()))[0]
+    return resume_run(name, paths_in(folder), Services(EchoClient, Settings(), told or Told()))[0]
 
 
 def finish(run: CompareRun) -> Comparison:
@@ -107,12 +133,10 @@ def finish(run: CompareRun) -> Comparison:
     return run.comparison()
 
 
-def maker_of(clients: Iterable[EngineClient] | None) -> Callable[[], EngineClient]:
-    """Return what makes a run's engines."""
-    if clients is None:
-        return fake_client
-    left = iter(clients)
-    return lambda: next(left)
+def fake_clients() -> Iterator[EngineClient]:
+    """Yield engines without a model."""
+    while True:
+        yield fake_client()
 
 
 def places(comparison: Comparison) -> list[tuple[str, str, int]]:

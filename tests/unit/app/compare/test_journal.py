@@ -124,7 +124,9 @@ def test_full_disk_loses_nothing_once_there_is_room_again(tmp_path: Path, monkey
     assert list(read_journal(journal.folder).entries) == ENTRIES
 
 
-def test_full_disk_at_the_beginning_is_told_and_the_run_goes_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_full_disk_at_the_beginning_is_told_and_the_run_goes_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(journal_module.os, "fsync", FullDisk({0}))
     journal, fault = begin_journal(tmp_path, PLAN)
     assert fault is not None and "goes on in memory" in fault

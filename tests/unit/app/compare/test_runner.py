@@ -4,7 +4,7 @@ import errno
 import itertools
 import shutil
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 import msgspec
@@ -29,16 +29,17 @@ from app.compare.runner import MAX_DEATHS, CompareRun
 from app.compare.watched_file import FileFault
 from app.errors import UsageError
 from app.settings import Settings
-from engine import EngineClient, OutOfMemory, SamplingParams
+from engine import OutOfMemory, SamplingParams
 from models import fingerprint, read_gguf_info
 from tests.support.gguf_files import write_tiny_model
 from tests.unit.app.cli.scripted_client import DEATH, ScriptedClient
 from tests.unit.app.compare.runs import (
+    EchoClient,
     Told,
     all_places,
     begin,
     column,
-    fake_client,
+    fake_clients,
     finish,
     paths_in,
     places,
@@ -57,18 +58,19 @@ def test_every_prompt_goes_to_every_column_in_every_repeat(tmp_path: Path) -> No
     assert [cell.number for cell in done.cells] == list(range(8))
     assert [event.column for event in told.of(ColumnLoading)] == ["c1", "c2", "c1"]
     assert {cell.error for cell in done.cells} == {""}
-    assert done.engine is not None and done.engine.library == "fake"
+    assert done.engine is not None and done.engine.library == "0.5"
 
 
 def test_reply_has_its_measures_text_and_tokens(tmp_path: Path) -> None:
     told = Told()
     settings = Settings(power_watts=20.0, electricity_price=0.3)
-    done = finish(begin(plan(column(), num_prompts=1), tmp_path, told, settings=settings))
+    run = begin(plan(column(), num_prompts=1), tmp_path, told, settings=settings, clients=fake_clients())
+    done = finish(run)
     (cell,) = done.cells
     known = {"ttft_s", "prefill_rate", "decode_rate", "tpot_s", "num_prompt_tokens", "num_generated_tokens", "load_s"}
     assert known | {"joules_per_token", "cost_per_million_tokens", "peak_memory_bytes"} <= set(cell.values)
     assert len(cell.token_ids) == cell.values["num_generated_tokens"]
-    assert cell.text.count(" ") == 3
+    assert cell.text.count(" ") == 4
     assert "".join(event.text for event in told.of(CellText)) == cell.text
     assert [type(event) for event in told.events if not isinstance(event, CellText)] == [
         *(Progress, ColumnLoading, ColumnLoaded, CellStarted, CellDone, Progress)
@@ -101,21 +103,22 @@ def test_progress_counts_to_the_end(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("mode", [Mode.FAIR, Mode.RACE, Mode.SAMPLES], ids=lambda mode: mode.value)
 def test_texts_do_not_depend_on_how_they_were_asked_for(tmp_path: Path, mode: Mode) -> None:
-    alone = finish(begin(plan(column(), num_prompts=2), tmp_path / "alone"))
+    alone = finish(begin(plan(column(), num_prompts=2), tmp_path / "alone", clients=fake_clients()))
     columns = [column()] if mode is Mode.SAMPLES else [column(), column()]
-    done = finish(begin(plan(*columns, num_prompts=2, repeats=4, mode=mode), tmp_path))
+    done = finish(begin(plan(*columns, num_prompts=2, repeats=2, mode=mode), tmp_path, clients=fake_clients()))
     expected = {cell.prompt: cell.text for cell in alone.cells}
     assert {cell.prompt: cell.text for cell in done.cells} == expected
     assert len({(cell.prompt, cell.text) for cell in done.cells}) == 2
-    assert len(done.cells) == 8 * len(columns)
+    assert len(done.cells) == 4 * len(columns)
 
 
 def test_same_file_left_and_right_raced_again_and_again_mixes_nothing(tmp_path: Path) -> None:
     race = plan(column(), column(), column("fake:n_words=9"), num_prompts=4, repeats=4, mode=Mode.RACE)
-    done = finish(begin(race, tmp_path))
+    done = finish(begin(race, tmp_path, clients=fake_clients()))
     for name in ("c1", "c3"):
         alone = column(race.columns[0].path if name == "c1" else race.columns[2].path)
-        solo = {cell.prompt: cell.text for cell in finish(begin(plan(alone, num_prompts=4), tmp_path / name)).cells}
+        alone_run = begin(plan(alone, num_prompts=4), tmp_path / name, clients=fake_clients())
+        solo = {cell.prompt: cell.text for cell in finish(alone_run).cells}
         assert all(cell.text == solo[cell.prompt] for cell in done.cells_of(name))
     assert [cell.text for cell in done.cells_of("c1")] == [cell.text for cell in done.cells_of("c2")]
 
@@ -124,7 +127,12 @@ def test_same_file_left_and_right_raced_again_and_again_mixes_nothing(tmp_path: 
 def test_model_that_does_not_load_leaves_a_column_that_says_why_and_the_rest_go_on(tmp_path: Path) -> None:
     told = Told()
     full = ScriptedClient(load=OutOfMemory("It needs 9 GB; 4 GB are free.", "Close other programs."))
-    run = begin(plan(column("a"), column("b"), repeats=2), tmp_path, told, clients=itertools.chain([full], _fakes()))
+    run = begin(
+        plan(column("a"), column("b"), repeats=2),
+        tmp_path,
+        told,
+        clients=itertools.chain([full], iter(EchoClient, None)),
+    )
     done = finish(run)
     assert (done.columns[0].error, done.columns[0].hint) == ("It needs 9 GB; 4 GB are free.", "Close other programs.")
     assert {cell.column for cell in done.cells} == {"c2"}
@@ -137,7 +145,7 @@ def test_model_that_does_not_load_leaves_a_column_that_says_why_and_the_rest_go_
 def test_engine_that_dies_in_every_reply_is_given_up_with_its_reason(tmp_path: Path) -> None:
     told = Told()
     dying = [ScriptedClient(["warm", DEATH]) for _ in range(MAX_DEATHS)]
-    run = begin(plan(column("a"), column("b"), num_prompts=9), tmp_path, told, clients=[*dying, fake_client()])
+    run = begin(plan(column("a"), column("b"), num_prompts=9), tmp_path, told, clients=[*dying, EchoClient()])
     done = finish(run)
     assert "ended 3 times in a row" in done.columns[0].error
     assert "SIGKILL" in done.columns[0].error
@@ -161,7 +169,7 @@ def test_prompt_that_is_too_long_fails_alone(tmp_path: Path) -> None:
     made = msgspec.structs.replace(
         made, prompts=(msgspec.structs.replace(made.prompts[0], messages=(long,)), made.prompts[1])
     )
-    done = finish(begin(made, tmp_path, told))
+    done = finish(begin(made, tmp_path, told, clients=fake_clients()))
     assert "the context holds 128" in done.cells[0].error
     assert done.cells[1].error == ""
     assert told.of(ColumnFailed) == []
@@ -232,7 +240,8 @@ def test_run_that_was_cancelled_goes_on_where_it_was(tmp_path: Path, at: int) ->
 def test_cancel_in_the_middle_of_a_reply_ends_at_once(tmp_path: Path) -> None:
     run: CompareRun
     told = Told(lambda event: run.cancel() if isinstance(event, CellText) else None)
-    run = begin(plan(column("fake:n_words=2000,step_s=0.01", sampling=SamplingParams(temperature=0))), tmp_path, told)
+    long = column("fake:n_words=2000,step_s=0.01", sampling=SamplingParams(temperature=0))
+    run = begin(plan(long), tmp_path, told, clients=fake_clients())
     assert not run.run()
     run.close()
     assert told.of(CellDone) == []
@@ -243,7 +252,7 @@ def test_column_that_failed_is_tried_again_when_the_run_goes_on(tmp_path: Path) 
     run: CompareRun
     told = Told(lambda event: run.cancel() if isinstance(event, CellDone) else None)
     full = ScriptedClient(load=OutOfMemory("It needs 9 GB; 4 GB are free."))
-    run = begin(plan(column("a"), column("b")), tmp_path, told, clients=itertools.chain([full], _fakes()))
+    run = begin(plan(column("a"), column("b")), tmp_path, told, clients=itertools.chain([full], iter(EchoClient, None)))
     assert not run.run()
     run.close()
     done = finish(resume(run.id[:8], tmp_path))
@@ -330,11 +339,6 @@ def test_model_without_room_is_told_before_anything_is_loaded(tmp_path: Path, mo
 
 def test_power_and_load_stand_beside_every_reply(tmp_path: Path) -> None:
     slow = column("fake:n_words=4,step_s=0.01")
-    done = finish(begin(plan(slow, num_prompts=1), tmp_path))
+    done = finish(begin(plan(slow, num_prompts=1), tmp_path, clients=fake_clients()))
     assert done.cells[0].machine.load is not None
     assert done.cells[0].machine.load >= 0
-
-
-def _fakes() -> Iterator[EngineClient]:
-    while True:
-        yield fake_client()
