@@ -113,9 +113,7 @@ def _nothing_reached(analysis: Analysis, columns: list[Column], reaches: dict[st
     return Advice("None of these files is within your bar.", tuple(evidence))
 
 
-def _left_out(
-    analysis: Analysis, columns: list[Column], chosen: Column, reaches: dict[str, _Reach]
-) -> list[str]:
+def _left_out(analysis: Analysis, columns: list[Column], chosen: Column, reaches: dict[str, _Reach]) -> list[str]:
     """Return why the next smaller file is not the one."""
     size = analysis.value(chosen.id, "file_bytes") or 0.0
     smaller = [column for column in columns if (analysis.value(column.id, "file_bytes") or 0.0) < size]

@@ -213,18 +213,23 @@ class Analysis:
         num_other = sum(cell.machine.power_source != self.power_source for cell in self._good)
         if num_other:
             notes.append(
-                f"Speeds are of the replies {_power_text(self.power_source)}: {_replies(num_other)} on another source of "
-                "power, or on an unknown one, are not mixed with them."
+                f"Speeds are of the replies {_power_text(self.power_source)}: {_replies(num_other)} on another source "
+                "of power, or on an unknown one, are not mixed with them."
             )
         notes += _machine_notes(self._good)
         notes += self._completeness_notes()
         noisy = sorted(
-            {MEASURES[name].label.lower() for row in self.figures.values() for name, cell in row.items() if cell.is_noisy}
+            {
+                MEASURES[name].label.lower()
+                for row in self.figures.values()
+                for name, cell in row.items()
+                if cell.is_noisy
+            }
         )
         if noisy:
             notes.append(
-                f"Too noisy to say: repeats of {', '.join(noisy)} lie more than a quarter apart. Close other programs, and "
-                "repeat."
+                f"Too noisy to say: repeats of {', '.join(noisy)} lie more than a quarter apart. Close other "
+                "programs, and repeat."
             )
         return notes
 

@@ -71,8 +71,8 @@ def scatter(points: Sequence[Point], x: Measure, y: Measure, *, chart_id: str) -
     """
     if not points:
         return ""
-    across = _Scale([*_ends(p.x * x.factor, p.x_span, x) for p in points], _LEFT, WIDTH - _RIGHT)
-    up = _Scale([*_ends(p.y * y.factor, p.y_span, y) for p in points], HEIGHT - _BOTTOM, _TOP)
+    across = _Scale([end for p in points for end in _ends(p.x, p.x_span, x)], _LEFT, WIDTH - _RIGHT)
+    up = _Scale([end for p in points for end in _ends(p.y, p.y_span, y)], HEIGHT - _BOTTOM, _TOP)
     places = [(across.at(p.x * x.factor), up.at(p.y * y.factor)) for p in points]
     parts = [*_grid(across, up, x, y)]
     line = _front_line(points, places, x, y)
@@ -152,7 +152,7 @@ class _Scale:
 
 
 def _ends(value: float, span: tuple[float, float] | None, measure: Measure) -> list[float]:
-    return [value, *(end * measure.factor for end in span or ())]
+    return [end * measure.factor for end in (value, *(span or ()))]
 
 
 def _grid(across: _Scale, up: _Scale, x: Measure, y: Measure) -> Iterator[str]:
@@ -186,9 +186,7 @@ def _tick(value: float) -> str:
     return "0" if text == "-0" else text
 
 
-def _front_line(
-    points: Sequence[Point], places: Sequence[tuple[float, float]], x: Measure, y: Measure
-) -> str:
+def _front_line(points: Sequence[Point], places: Sequence[tuple[float, float]], x: Measure, y: Measure) -> str:
     """Return the path through the points that none beats on both axes."""
     front = [
         place
@@ -262,5 +260,3 @@ def _visible(text: str) -> str:
 
 def _escaped(text: str) -> str:
     return html.escape(_visible(text))
-
-

@@ -11,16 +11,16 @@ from app.compare.analysis import Analysis
 from app.compare.pareto import standings
 from app.compare.report_tables import changed_text, interval_text, machine_rows
 from app.compare.report_text import one_line
-from app.compare.results import MEASURES, Comparison
+from app.compare.results import MEASURES, Comparison, comparison_to_json, encoded
 
 _FORMULA = ("=", "+", "-", "@", "\t", "\r")
 
 
 def to_json(comparison: Comparison, bar: Bar | None = None) -> str:
     """Return the record with what was computed from it under `computed`; it can be read as a record."""
-    record: dict[str, Any] = msgspec.to_builtins(comparison)
+    record: dict[str, Any] = msgspec.json.decode(comparison_to_json(comparison))
     record["computed"] = computed(Analysis(comparison), bar)
-    return msgspec.json.format(msgspec.json.encode(record), indent=1).decode()
+    return msgspec.json.format(encoded(record), indent=1).decode()
 
 
 def computed(analysis: Analysis, bar: Bar | None = None) -> dict[str, Any]:
@@ -46,9 +46,7 @@ def computed(analysis: Analysis, bar: Bar | None = None) -> dict[str, Any]:
 def to_csv(comparison: Comparison) -> str:
     """Return a line for each reply with all its values, as they were measured: seconds, bytes, tokens a second."""
     names = [
-        name
-        for name in MEASURES
-        if any(name in holder.values for holder in (*comparison.columns, *comparison.cells))
+        name for name in MEASURES if any(name in holder.values for holder in (*comparison.columns, *comparison.cells))
     ]
     categories = {prompt.id: prompt.category for prompt in comparison.prompts}
     columns = {column.id: column for column in comparison.columns}

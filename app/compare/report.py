@@ -37,8 +37,12 @@ def check_report_path(path: Path) -> None:
     """
     shown = clean_text(str(path))
     if path.suffix.lower() not in SUFFIXES:
-        raise UsageError(f"{shown} names no kind of report.", f"End it with {', '.join(SUFFIXES[:-1])} or {SUFFIXES[-1]}.")
+        raise UsageError(
+            f"{shown} names no kind of report.", f"End it with {', '.join(SUFFIXES[:-1])} or {SUFFIXES[-1]}."
+        )
     try:
+        if "\0" in shown:
+            raise UsageError(f"{escaped(shown)} is no name for a file.", "Choose another one.")
         if path.is_dir():
             raise UsageError(f"{shown} is a folder.", "Name a file in it.")
         if not path.absolute().parent.is_dir():
@@ -62,7 +66,9 @@ def write_report(comparison: Comparison, path: Path, *, bar: Bar | None = None) 
     shown = clean_text(str(path))
     make = _MAKERS.get(path.suffix.lower())
     if make is None:
-        raise UsageError(f"{shown} names no kind of report.", f"End it with {', '.join(SUFFIXES[:-1])} or {SUFFIXES[-1]}.")
+        raise UsageError(
+            f"{shown} names no kind of report.", f"End it with {', '.join(SUFFIXES[:-1])} or {SUFFIXES[-1]}."
+        )
     data = make(comparison, bar).encode("utf-8", "replace")
     try:
         _write_whole(path, data)
@@ -78,7 +84,9 @@ def to_html(comparison: Comparison, bar: Bar | None = None) -> str:
     advice = advise(analysis, bar)
     standing = standings(analysis)
     style, script = _packaged("report.css"), _packaged("report.js")
-    policy = f"default-src 'none'; style-src {_hash(style)}; script-src {_hash(script)}; base-uri 'none'; form-action 'none'"
+    policy = (
+        f"default-src 'none'; style-src {_hash(style)}; script-src {_hash(script)}; base-uri 'none'; form-action 'none'"
+    )
     title = f"{len(comparison.columns)} models compared" if len(comparison.columns) != 1 else "One model measured"
     sections = [
         _top(comparison, title),
@@ -108,7 +116,8 @@ def _top(comparison: Comparison, title: str) -> str:
     parts = [made, f"{prompts}{_of(comparison.prompts_name)}, {repeats} each", _MODES[comparison.mode]]
     if comparison.machine is not None:
         parts.append(comparison.machine.processor)
-    return f'<header><h1>{escaped(title)}</h1><p class="meta">{" · ".join(escaped(part) for part in parts if part)}</p></header>'
+    meta = " · ".join(escaped(part) for part in parts if part)
+    return f'<header><h1>{escaped(title)}</h1><p class="meta">{meta}</p></header>'
 
 
 def _of(prompts_name: str) -> str:
@@ -141,15 +150,16 @@ def _figures(analysis: Analysis, standing: dict[str, Standing]) -> list[str]:
     if reference is not None:
         beside = f" The change is against {name(reference.label)}, over pairs of the same prompt and repeat."
     lead = (
-        "Each figure is the middle of all prompts; below it, between what it lies with 95 % confidence when the same prompts "
-        f"are repeated on this machine (agreement: when prompts like these are asked).{beside} The best figure of a column "
-        "is blue, and none is where two are equal."
+        "Each figure is the middle of all prompts; below it, between what it lies with 95 % confidence when the same "
+        "prompts are repeated on this machine (agreement: when prompts like these are asked)."
+        f"{beside} The best figure of a column is blue, and none is where two are equal."
     )
     return [
         f'<section aria-label="Figures"><h2>Figures</h2><p class="lead">{lead}</p>'
         '<input type="checkbox" id="show-intervals" checked><label class="switch" for="show-intervals">Intervals</label>'
         '<input type="checkbox" id="show-changes" checked><label class="switch" for="show-changes">Changes</label>'
-        f'<div class="toggles" id="columns"></div><div class="scroll" tabindex="0">{figures_table(analysis, standing)}</div>'
+        '<div class="toggles" id="columns"></div>'
+        f'<div class="scroll" tabindex="0">{figures_table(analysis, standing)}</div>'
         "</section>"
     ]
 
@@ -158,11 +168,12 @@ def _settings(analysis: Analysis) -> list[str]:
     comparison = analysis.comparison
     sections = []
     if comparison.columns:
-        sections.append(
-            f'<section><h2>Settings</h2><div class="scroll" tabindex="0">{settings_table(comparison.columns)}</div></section>'
-        )
+        table = settings_table(comparison.columns)
+        sections.append(f'<section><h2>Settings</h2><div class="scroll" tabindex="0">{table}</div></section>')
     sections.append(f"<section><h2>Machine</h2>{machine_list(analysis)}</section>")
-    measured = "".join(f"<dt>{escaped(MEASURES[each].label)}</dt><dd>{escaped(_MEANINGS[each])}</dd>" for each in analysis.measures)
+    measured = "".join(
+        f"<dt>{escaped(MEASURES[each].label)}</dt><dd>{escaped(_MEANINGS[each])}</dd>" for each in analysis.measures
+    )
     if measured:
         sections.append(f"<section><h2>What is measured</h2><dl>{measured}</dl></section>")
     return sections
@@ -171,8 +182,8 @@ def _settings(analysis: Analysis) -> list[str]:
 def _record(comparison: Comparison) -> str:
     data = in_script(comparison_to_json(comparison))
     return (
-        "<footer><p>This page holds the record of the comparison, with every reply and setting: Fireside can run it again from "
-        "this file. Nothing in it is loaded from elsewhere.</p></footer>\n"
+        "<footer><p>This page holds the record of the comparison, with every reply and setting: Fireside can run it "
+        "again from this file. Nothing in it is loaded from elsewhere.</p></footer>\n"
         f'<script type="application/json" id="{RECORD_ELEMENT}">{data}</script>'
     )
 
@@ -185,13 +196,13 @@ _MEANINGS = {
     "prefill_rate": "Tokens of the prompt read in a second.",
     "decode_rate": "Tokens of the reply written in a second, after the first.",
     "tpot_s": "Mean time between two tokens.",
-    "bandwidth_share": "Bytes read for a token times the decode rate, as a share of what this machine's memory can deliver.",
+    "bandwidth_share": "Bytes read for a token times the decode rate, as a share of what this machine's memory delivers.",
     "joules_per_token": "Energy drawn for a generated token, that of reading the prompt included.",
-    "cost_per_million_tokens": "What the electricity of a million tokens costs, in the currency of the price that was given.",
+    "cost_per_million_tokens": "What the electricity of a million tokens costs, in the currency of its price.",
     "num_prompt_tokens": "Length of the prompt.",
     "num_generated_tokens": "Length of the reply.",
-    "agreement": "Words that a reply and the reference's reply have in common, in the same order, as a share of both.",
-    "prefix_agreement": "Tokens of the reference's reply before the first one that is different, as a share of them all.",
+    "agreement": "Words that a reply and the reference's have in common, in the same order, as a share of both.",
+    "prefix_agreement": "Tokens of the reference's reply before the first different one, as a share of them all.",
 }
 
 

@@ -34,19 +34,18 @@ def pareto_charts(analysis: Analysis, standings: dict[str, Standing]) -> str:
     )
     panes = "".join(f'<div class="pane panel" tabindex="0">{drawn}</div>' for _, drawn in charts)
     beaten = any(standing.dominated_by for standing in standings.values())
-    key = '<span>not beaten</span>'
+    key = "<span>not beaten</span>"
     key += '<span class="beaten">beaten by another on everything that counts</span>' if beaten else ""
-    key += '<span class="reference">reference</span>' if analysis.comparison.column(analysis.comparison.reference) else ""
+    has_reference = analysis.comparison.column(analysis.comparison.reference) is not None
+    key += '<span class="reference">reference</span>' if has_reference else ""
     return (
         '<section aria-label="Charts"><h2>What you get for what you give</h2>'
-        '<p class="lead">The dashed line joins the models that none beats on the two axes shown; lines through a point are '
-        f'its intervals.</p><div class="tabs">{tabs}{panes}</div><div class="key">{key}</div></section>'
+        '<p class="lead">The dashed line joins the models that none beats on the two axes shown; lines through a point '
+        f'are its intervals.</p><div class="tabs">{tabs}{panes}</div><div class="key">{key}</div></section>'
     )
 
 
-def pareto_chart(
-    analysis: Analysis, standings: dict[str, Standing], x: str, y: str, *, chart_id: str
-) -> str:
+def pareto_chart(analysis: Analysis, standings: dict[str, Standing], x: str, y: str, *, chart_id: str) -> str:
     """Return one scatter; empty where fewer than two columns have both values, or a race makes them say nothing."""
     if analysis.comparison.mode is not Mode.FAIR and (x in TIMED or y in TIMED):
         return ""

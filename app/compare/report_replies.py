@@ -46,7 +46,9 @@ def _prompt(analysis: Analysis, prompt: PromptItem, cells: dict[str, list[Cell]]
     reference = comparison.column(comparison.reference)
     theirs = cells.get(reference.id, []) if reference is not None else []
     replies = "".join(
-        _reply(analysis, column, cells.get(column.id, []), None if column.id == comparison.reference else reference, theirs)
+        _reply(
+            analysis, column, cells.get(column.id, []), None if column.id == comparison.reference else reference, theirs
+        )
         for column in comparison.columns
         if not column.error or column.id in cells
     )
@@ -54,8 +56,8 @@ def _prompt(analysis: Analysis, prompt: PromptItem, cells: dict[str, list[Cell]]
     return (
         f'<details{" open" if is_open else ""}><summary><span class="name">{name(prompt.id)}</span>'
         f'<span class="start">{name(start)}</span></summary><div class="inside">'
-        f'<div class="prompt" dir="auto" tabindex="0">{_messages(prompt)}</div><div class="replies" tabindex="0">{replies}</div>'
-        "</div></details>"
+        f'<div class="prompt" dir="auto" tabindex="0">{_messages(prompt)}</div>'
+        f'<div class="replies" tabindex="0">{replies}</div></div></details>'
     )
 
 
@@ -69,11 +71,11 @@ def _messages(prompt: PromptItem) -> str:
     )
 
 
-def _reply(
-    analysis: Analysis, column: Column, cells: list[Cell], reference: Column | None, theirs: list[Cell]
-) -> str:
+def _reply(analysis: Analysis, column: Column, cells: list[Cell], reference: Column | None, theirs: list[Cell]) -> str:
     if not cells:
-        return _framed(column, "no reply", '<div class="said empty">It was not asked, or the comparison was stopped.</div>')
+        return _framed(
+            column, "no reply", '<div class="said empty">It was not asked, or the comparison was stopped.</div>'
+        )
     cell = min(cells, key=lambda each: each.repeat)
     if cell.error:
         return _framed(column, "failed", f'<div class="said failed">{escaped(cell.error)}</div>')

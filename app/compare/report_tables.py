@@ -21,11 +21,12 @@ def figures_table(analysis: Analysis, standings: dict[str, Standing]) -> str:
         better = "more" if measure.is_higher_better else "less"
         unit = f'<span class="unit">{escaped(measure.unit)}</span>' if measure.unit else ""
         heads.append(
-            f'<th scope="col" data-name="{escaped(measure.label)}" data-better="{better}">{escaped(measure.label)}{unit}</th>'
+            f'<th scope="col" data-name="{escaped(measure.label)}" data-better="{better}">'
+            f"{escaped(measure.label)}{unit}</th>"
         )
     heads.append('<th scope="col" data-name="Conditions" class="text">Conditions</th>')
     rows = "".join(
-        f'<tr>{_head(analysis, column, standings[column.id])}'
+        f"<tr>{_head(analysis, column, standings[column.id])}"
         f"{''.join(_value(analysis, column, measure) for measure in measures)}"
         f'<td class="text" data-value="{escaped(conditions(analysis, column.id))}">'
         f"{escaped(conditions(analysis, column.id))}</td></tr>"
@@ -88,7 +89,7 @@ def settings_table(columns: tuple[Column, ...]) -> str:
                 rows[field.name] = [_setting(value) for value in values]
     heads = "".join(f'<th scope="col">{name(column.label)}</th>' for column in columns)
     body = "".join(
-        f'<tr><th scope="row">{escaped(label)}</th>{"".join(f"<td class=text>{escaped(value) or dash()}</td>" for value in values)}</tr>'
+        f'<tr><th scope="row">{escaped(label)}</th>{"".join(map(_setting_cell, values))}</tr>'
         for label, values in rows.items()
         if any(values)
     )
@@ -97,7 +98,11 @@ def settings_table(columns: tuple[Column, ...]) -> str:
 
 def machine_list(analysis: Analysis) -> str:
     """Return where and with what it was run."""
-    return "<dl>" + "".join(f"<dt>{escaped(key)}</dt><dd>{escaped(value)}</dd>" for key, value in machine_rows(analysis)) + "</dl>"
+    return (
+        "<dl>"
+        + "".join(f"<dt>{escaped(key)}</dt><dd>{escaped(value)}</dd>" for key, value in machine_rows(analysis))
+        + "</dl>"
+    )
 
 
 def machine_rows(analysis: Analysis) -> Iterator[tuple[str, str]]:
@@ -138,9 +143,13 @@ def _head(analysis: Analysis, column: Column, standing: Standing) -> str:
     if column.error:
         parts.append(f'<span class="sub"><span class="tag failed">failed</span> {escaped(column.error)}</span>')
     elif standing.is_safe_to_delete:
-        parts.append(f'<span class="sub" title="{escaped(standing.reason)}"><span class="tag safe">safe to delete</span></span>')
+        parts.append(
+            f'<span class="sub" title="{escaped(standing.reason)}"><span class="tag safe">safe to delete</span></span>'
+        )
     elif standing.dominated_by:
-        parts.append(f'<span class="sub" title="{escaped(standing.reason)}"><span class="tag beaten">beaten</span></span>')
+        parts.append(
+            f'<span class="sub" title="{escaped(standing.reason)}"><span class="tag beaten">beaten</span></span>'
+        )
     return f'<th scope="row" data-value="{escaped(column.label)}">{"".join(parts)}</th>'
 
 
@@ -172,10 +181,16 @@ def _spread_text(figure: Figure, measure: Measure) -> str:
     count = figure.interval.num_values if figure.interval else 0
     parts = ["one value" if count == 1 else f"{count:,} values"]
     if figure.deviation is not None and figure.quartiles is not None:
-        parts.append(f"repeats deviate by {100 * figure.deviation:.1f} %, quartiles are {100 * figure.quartiles:.1f} % apart")
+        parts.append(
+            f"repeats deviate by {100 * figure.deviation:.1f} %, quartiles are {100 * figure.quartiles:.1f} % apart"
+        )
     if figure.is_noisy:
         parts.append("too noisy to say")
     return "; ".join(parts)
+
+
+def _setting_cell(text: str) -> str:
+    return f'<td class="text">{escaped(text) or dash()}</td>'
 
 
 def _setting(value: object) -> str:

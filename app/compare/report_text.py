@@ -23,7 +23,9 @@ def name(text: str) -> str:
 def one_line(text: str) -> str:
     """Return a text on one line without characters that cannot be seen, for plain formats."""
     line = " ".join(clean_text(text).split())
-    return "".join(character for character in line if unicodedata.category(character)[0] != "C" or character == "\u200d")
+    return "".join(
+        character for character in line if unicodedata.category(character)[0] != "C" or character == "\u200d"
+    )
 
 
 def in_script(data: bytes) -> str:

@@ -7,7 +7,7 @@ import enum
 import math
 import re
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import msgspec
 
@@ -214,7 +214,15 @@ class _Version(msgspec.Struct):
 
 def comparison_to_json(comparison: Comparison) -> bytes:
     """Return a record as JSON, in UTF-8."""
-    return msgspec.json.encode(comparison)
+    return encoded(comparison)
+
+
+def encoded(value: Any) -> bytes:
+    """Return a value as JSON; what is no text in it, as names of files can be, is replaced."""
+    try:
+        return msgspec.json.encode(value)
+    except UnicodeEncodeError:
+        return msgspec.json.encode(_clean(msgspec.to_builtins(value)))
 
 
 def comparison_from_json(data: bytes, *, name: str = "the text") -> Comparison:
@@ -262,6 +270,14 @@ def read_comparison(path: Path) -> Comparison:
         reason = getattr(error, "strerror", None) or "its name is not valid"
         raise UsageError(f"{name} cannot be read: {reason}.", _HINT) from error
     return comparison_from_json(data, name=name)
+
+
+def _clean(value: Any) -> Any:
+    if isinstance(value, str):
+        return clean_text(value)
+    if isinstance(value, dict):
+        return {_clean(key): _clean(each) for key, each in value.items()}
+    return [_clean(each) for each in value] if isinstance(value, list | tuple) else value
 
 
 def _fault(comparison: Comparison) -> str:

@@ -39,9 +39,7 @@ def _incomplete_beta(x: float, a: float, b: float) -> float:
         return 0.0 if x <= 0 else 1.0
     if x > (a + 1) / (a + b + 2):  # the fraction converges fast on the other side only
         return 1 - _incomplete_beta(1 - x, b, a)
-    front = math.exp(
-        math.lgamma(a + b) - math.lgamma(a) - math.lgamma(b) + a * math.log(x) + b * math.log1p(-x)
-    )
+    front = math.exp(math.lgamma(a + b) - math.lgamma(a) - math.lgamma(b) + a * math.log(x) + b * math.log1p(-x))
     c, d = 1.0, 1 / _not_zero(1 - (a + b) * x / (a + 1))
     fraction = d
     for step in range(1, _MAX_STEPS):

@@ -1,7 +1,7 @@
 """What differs between two replies, by words: the longest common subsequence, found bit-parallel.
 
-The library's own matcher takes minutes for some pairs of 8,000 words; here the work is the product of the two lengths, 64
-at a time, and nothing makes it worse.
+The library's own matcher takes minutes for some pairs of 8,000 words; here the work is the product of the two lengths,
+64 at a time, and nothing makes it worse.
 """
 
 import enum
@@ -61,7 +61,12 @@ def word_diff(one: str, other: str) -> WordDiff:
     """Return what differs between two texts."""
     first, second = words_of(one), words_of(other)
     pairs, is_complete = _matches([word.text for word in first], [word.text for word in second])
-    return WordDiff(_pieces(first, second, _readable(len(first), len(second), pairs)), len(pairs), (len(first), len(second)), is_complete)
+    return WordDiff(
+        _pieces(first, second, _readable(len(first), len(second), pairs)),
+        len(pairs),
+        (len(first), len(second)),
+        is_complete,
+    )
 
 
 def similarity(one: str, other: str) -> float:
@@ -138,7 +143,8 @@ class _Joined:
         self._has_change = False
 
     def add_same(self, text: str) -> None:
-        self._same.append(text)
+        if text:
+            self._same.append(text)
 
     def add_change(self, change: Change, text: str) -> None:
         if text:

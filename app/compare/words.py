@@ -16,7 +16,7 @@ _UNBROKEN = (
     (0xF900, 0xFAFF),
     (0x20000, 0x3FFFF),  # Chinese characters
 )
-_PLAIN = re.compile(r" |[ \t\r\n]+|[A-Za-z0-9_]+(?:'[A-Za-z]+)?|[^A-Za-z0-9_ \t\r\n]")
+_PLAIN = re.compile(r"[ \t\r\n]+|[A-Za-z0-9_]+(?:'[A-Za-z]+)?|[^A-Za-z0-9_ \t\r\n]")
 _JOINER = "\u200d"
 
 
@@ -35,7 +35,7 @@ def words_of(text: str) -> list[Word]:
     pieces = _PLAIN.findall(text) if text.isascii() else _pieces(text)
     words: list[Word] = []
     for piece in pieces:
-        if piece == " " and words and not words[-1].blank and not words[-1].text.isspace():
+        if piece == " " and words:
             words[-1] = Word(words[-1].text, " ")
         else:
             words.append(Word(piece))
@@ -47,9 +47,7 @@ def _pieces(text: str) -> list[str]:
     kind = ""
     for character in text:
         now = _kind(character)
-        if now == "blank" and character == " " and kind != "blank":
-            pieces.append(character)
-        elif (now in ("letter", "blank") and now == kind) or (now == "mark" and pieces) or _is_joined(pieces):
+        if (now in ("letter", "blank") and now == kind) or (now == "mark" and pieces) or _is_joined(pieces):
             pieces[-1] += character
             now = kind if now == "mark" else now
         else:

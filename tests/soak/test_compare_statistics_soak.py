@@ -59,7 +59,9 @@ def test_median_over_prompts(repeats: int) -> None:
 @pytest.mark.parametrize("count", [3, 5, 6, 10, 15, 40])
 def test_ratio_of_pairs(count: int) -> None:
     def make(source: random.Random) -> Change | None:
-        return paired_ratio([(1.2 * source.lognormvariate(0, 0.05), source.lognormvariate(0, 0.05)) for _ in range(count)])
+        return paired_ratio(
+            [(1.2 * source.lognormvariate(0, 0.05), source.lognormvariate(0, 0.05)) for _ in range(count)]
+        )
 
     share = coverage(make, 0.2)
     print(f"ratio of {count} pairs: {share:.3f}")

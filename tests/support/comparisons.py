@@ -14,9 +14,9 @@ from engine import ChatMessage, FinishReason, ModelParams, Role, SamplingParams
 SAMPLE_NOTE = "This is a sample: every number and reply in it is made up."
 MAINS = CellMachine(power_source="mains", load=0.1, was_throttled=False, frequency_mhz=2900.0)
 _WORDS = (
-    "the a small boat leaves at seven and comes back before night because wind from west makes water rough near stones "
-    "people on shore wait with lamps until all ropes are tied then they go home eat soup tell what was seen"
-).split()
+    *("the", "a", "small", "boat", "leaves", "at", "seven", "and", "comes", "back", "before", "night", "because"),
+    *("wind", "from", "west", "makes", "water", "rough", "near", "stones", "people", "wait", "with", "lamps"),
+)
 
 
 class Level(NamedTuple):

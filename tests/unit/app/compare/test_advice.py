@@ -18,8 +18,11 @@ def test_it_names_the_smallest_file_within_the_bar() -> None:
 
 
 def test_it_is_not_sure_where_the_interval_reaches_below_the_bar() -> None:
-    advice = advise(Analysis(sample_comparison(num_prompts=4, repeats=1)), Bar(agreement=0.93))
-    assert advice.column
+    analysis = Analysis(sample_comparison(num_prompts=6, repeats=1))
+    agreement = analysis.value("Q4_K_M", "agreement")
+    assert agreement is not None
+    advice = advise(analysis, Bar(agreement=agreement - 0.001))
+    assert advice.column == "Q4_K_M"
     assert not advice.is_sure
     assert "too wide" in advice.sentence
 

@@ -82,7 +82,9 @@ def test_scatter_is_drawn_whatever_the_numbers(points: list[Point]) -> None:
 
 def test_front_goes_through_what_none_beats() -> None:
     points = [Point("small", 1, 0.5), Point("beaten", 3, 0.4), Point("large", 4, 1.0)]
-    line = next(e for e in parsed(scatter(points, SIZE, AGREEMENT, chart_id="c")).iter() if e.get("class") == "front-line")
+    line = next(
+        e for e in parsed(scatter(points, SIZE, AGREEMENT, chart_id="c")).iter() if e.get("class") == "front-line"
+    )
     assert line.get("d", "").count("L") == 1
 
 

@@ -160,7 +160,9 @@ def test_interval_of_a_ratio_holds_the_truth_about_as_often_as_it_says() -> None
     source = random.Random(12)
     held = 0
     for _ in range(150):
-        found = paired_ratio([(1.3 * source.lognormvariate(0, 0.05), source.lognormvariate(0, 0.05)) for _ in range(12)])
+        found = paired_ratio(
+            [(1.3 * source.lognormvariate(0, 0.05), source.lognormvariate(0, 0.05)) for _ in range(12)]
+        )
         assert found is not None
         assert found.low is not None
         assert found.high is not None

@@ -120,7 +120,18 @@ def test_ids_and_categories_are_taken_over_and_told_apart(tmp_path: Path) -> Non
         ("a.md", b"# Title alone\n", "holds no prompt"),
     ],
     ids=[
-        *("empty", "blank", "half a character", "latin-1", "binary", "too many", "empty json", "cut", "deep", "no rows"),
+        *(
+            "empty",
+            "blank",
+            "half a character",
+            "latin-1",
+            "binary",
+            "too many",
+            "empty json",
+            "cut",
+            "deep",
+            "no rows",
+        ),
         *("number", "empty text", "blank text", "role", "answer last", "bad line", "title alone"),
     ],
 )

@@ -18,7 +18,7 @@ from app.compare.results import Comparison, Mode, comparison_from_json
 from app.errors import ReportNotSaved, UsageError
 from tests.support.comparisons import LADDER, sample_column, sample_comparison
 
-HOSTILE = '</script></style><img src=x onerror=alert(1)><script>alert(2)</script>]]>"\'`=1+1|\u202e\0\ud800'
+HOSTILE = "</script></style><img src=x onerror=alert(1)><script>alert(2)</script>]]>\"'`=1+1|\u202e\0\ud800"
 FORMULA = '=HYPERLINK("x")'
 
 
@@ -26,7 +26,9 @@ def hostile() -> Comparison:
     """Return a comparison in which every text that comes from outside tries to break out."""
     comparison = sample_comparison(LADDER[:3], num_prompts=3, repeats=2)
     columns = tuple(
-        msgspec.structs.replace(column, label=f"{column.id} {HOSTILE}", path=HOSTILE, type_name=HOSTILE, notices=(HOSTILE,))
+        msgspec.structs.replace(
+            column, label=f"{column.id} {HOSTILE}", path=HOSTILE, type_name=HOSTILE, notices=(HOSTILE,)
+        )
         for column in comparison.columns
     )
     cells = tuple(
@@ -88,7 +90,12 @@ def report() -> str:
 def test_report_answers_first(report: str) -> None:
     page = Page(report)
     assert page.open == []
-    assert page.text.index("Answer") < page.text.index("Figures") < page.text.index("Replies") < page.text.index("Settings")
+    assert (
+        page.text.index("Answer")
+        < page.text.index("Figures")
+        < page.text.index("Replies")
+        < page.text.index("Settings")
+    )
     assert "is the smallest file within your bar" in page.text
     assert page.tags.count("svg") >= 5
     assert page.tags.count("table") == 2

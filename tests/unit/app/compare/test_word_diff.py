@@ -18,7 +18,7 @@ TEXT = st.text(alphabet="ab .\n日本กา\u0301é", max_size=40)
     ("text", "wanted"),
     [
         ("One two, three.", ["One", "two", ",", "three", "."]),
-        ("don't  stop", ["don't", " ", " ", "stop"]),
+        ("don't  stop", ["don't", "  ", "stop"]),
         ("if x:\n    y = 1", ["if", "x", ":", "\n    ", "y", "=", "1"]),
         ("明日の朝", ["明", "日", "の", "朝"]),
         ("ฉันกิน", ["ฉั", "น", "กิ", "น"]),
