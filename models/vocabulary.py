@@ -3,7 +3,7 @@
 import hashlib
 import os
 
-from models.gguf_header import HeaderReader, Value
+from models.gguf_header import ArrayValue, HeaderReader
 from models.gguf_info import GGUFInfo, printable
 
 _TOKENS_KEY = "tokenizer.ggml.tokens"
@@ -15,7 +15,7 @@ class _VocabularyReader(HeaderReader):
 
     span: tuple[int, int] | None = None
 
-    def _array(self, key: str) -> Value:
+    def _array(self, key: str) -> ArrayValue:
         begin = self._position()
         value = super()._array(key)
         if key == _TOKENS_KEY:

@@ -202,17 +202,19 @@ def _title(comparison: Comparison) -> str:
         return f"{comparison.repeats} samples of {prompts}, in one batch"
     how = "one after the other" if comparison.mode is Mode.FAIR else "all at once: speeds cannot be compared"
     times = f"{comparison.repeats} times" if comparison.repeats > 1 else "once"
-    return f"{len(comparison.columns)} models, {prompts}, each {times}, {how}"
+    models = f"{len(comparison.columns)} models" if len(comparison.columns) > 1 else "One model"
+    return f"{models}, {prompts}, each {times}, {how}"
 
 
 def _rows(analysis: Analysis) -> list[tuple[str, ...]]:
     names = [name for name in _SHOWN if name in analysis.measures]
     headings = [f"{MEASURES[name].label} {MEASURES[name].unit}".strip() for name in names]
-    rows = [("", *headings)]
+    rows = [("", *(headings or [""]))]
     for column in analysis.comparison.columns:
-        cells = ["failed", *[""] * (len(names) - 1)] if column.error else []
-        cells = cells or [_cell(analysis, column.id, name) for name in names]
-        rows.append((safe_text(column.label), *cells[: len(names)]))
+        cells = [_cell(analysis, column.id, name) for name in names] or ["-"]
+        if column.error:
+            cells = ["failed", *[""] * (len(cells) - 1)]
+        rows.append((safe_text(column.label), *cells))
     return rows
 
 

@@ -280,7 +280,7 @@ class CompareRun:
             self._fail(column, error.message, error.hint)
             return None
         if self._plan.mode is Mode.RACE:
-            worker.limit_threads(max(1, model.n_threads // len(self.state.columns)))
+            worker.limit_threads(max(1, model.n_threads // (len(self.state.columns) - len(self.state.failed))))
         warm_up(self._inbox, worker, column)
         self._time_left.note_load(time.perf_counter() - began)
         told = msgspec.structs.replace(column, type_name=column.type_name or model.type_name, notices=model.notices)

@@ -15,6 +15,7 @@ from app.errors import UsageError
 from app.paths import Paths, find_paths
 from app.store import ChatStore
 from engine import InprocClient
+from tests.unit.app.compare.runs import EchoClient
 
 CELL = {
     "event",
@@ -41,10 +42,20 @@ def paths(data_dir: Path) -> Paths:
 
 def compare(paths: Paths, *names: str, **flags: Any) -> ExitCode:
     """Run the command with some flags."""
-    usual = {"names": list(names), "model": None, "prompt": None, "prompts": None, "repeats": None, "max_tokens": None}
+    usual: dict[str, Any] = {
+        "names": list(names),
+        "model": None,
+        "prompt": None,
+        "prompts": None,
+        "repeats": None,
+        "max_tokens": None,
+    }
     usual |= {"ctx": None, "race": False, "samples": None, "report": None, "resume": None, "json": False}
     usual |= {"fake_engine": True, "debug": False, "data_dir": None}
-    return run(argparse.Namespace(**(usual | flags)), paths, lambda fake: InprocClient(fake=True))
+    is_real = flags.pop("is_real", False)
+    return run(
+        argparse.Namespace(**(usual | flags)), paths, lambda fake: InprocClient(fake=True) if is_real else EchoClient()
+    )
 
 
 def events(output: str) -> list[dict[str, Any]]:
@@ -149,7 +160,7 @@ def test_no_model_at_all_is_refused(paths: Paths) -> None:
 
 @pytest.mark.allow_log("WARNING app.compare.runner")
 def test_replies_that_all_fail_are_no_success(paths: Paths, capsys: pytest.CaptureFixture[str]) -> None:
-    assert compare(paths, "fake:fail=1", prompt="hi") == ExitCode.REQUEST_FAILED
+    assert compare(paths, "fake:fail=1", prompt="hi", is_real=True) == ExitCode.REQUEST_FAILED
     assert "told to fail" in capsys.readouterr().out
 
 

@@ -15,7 +15,19 @@ from app.compare.run_folder import begin_run, resume_run
 from app.compare.runner import CompareRun, FindLack, Services
 from app.paths import Paths, find_paths
 from app.settings import Settings
-from engine import ChatMessage, EngineClient, Event, Finished, Generate, InprocClient, LoadModel, ModelParams, Role
+from engine import (
+    ChatMessage,
+    Command,
+    EngineClient,
+    Event,
+    Finished,
+    Generate,
+    InprocClient,
+    LoadModel,
+    ModelParams,
+    Role,
+    SetThreads,
+)
 from tests.unit.app.cli.scripted_client import ScriptedClient
 
 MAX_TOKENS = 40
@@ -78,6 +90,9 @@ class EchoClient(ScriptedClient):
     def __init__(self) -> None:
         super().__init__()
         self._path = ""
+
+    def _answer(self, command: Command) -> Iterable[Event]:
+        return () if isinstance(command, SetThreads) else super()._answer(command)
 
     def _answer_load(self, command: LoadModel) -> Iterable[Event]:
         self._path = command.path

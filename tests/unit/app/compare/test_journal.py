@@ -52,7 +52,7 @@ def test_all_that_is_written_is_read(tmp_path: Path) -> None:
 
 
 @given(cut=st.integers(min_value=0))
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_line_that_was_cut_off_counts_as_never_written_and_what_follows_is_whole(tmp_path: Path, cut: int) -> None:
     folder = tmp_path / f"{cut}"
     if folder.exists():
@@ -116,7 +116,7 @@ class FullDisk:
 
 def test_full_disk_loses_nothing_once_there_is_room_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     journal, _ = begin_journal(tmp_path, PLAN)
-    monkeypatch.setattr(journal_module.os, "fsync", FullDisk({0, 1, 2}))
+    monkeypatch.setattr(os, "fsync", FullDisk({0, 1, 2}))
     faults = [journal.append(entry) for entry in ENTRIES]
     assert [fault is not None and "No space left" in fault for fault in faults] == [True, True, True, False]
     assert journal.is_saved
@@ -127,7 +127,7 @@ def test_full_disk_loses_nothing_once_there_is_room_again(tmp_path: Path, monkey
 def test_full_disk_at_the_beginning_is_told_and_the_run_goes_on(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(journal_module.os, "fsync", FullDisk({0}))
+    monkeypatch.setattr(os, "fsync", FullDisk({0}))
     journal, fault = begin_journal(tmp_path, PLAN)
     assert fault is not None and "goes on in memory" in fault
     assert list(journal.folder.glob("*.part")) == []

@@ -2,6 +2,7 @@
 
 import errno
 import itertools
+import os
 import shutil
 import threading
 from collections.abc import Sequence
@@ -10,7 +11,6 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from app.compare import journal as journal_module
 from app.compare.events import (
     CellDone,
     CellStarted,
@@ -309,7 +309,7 @@ def test_disk_that_is_full_keeps_the_results_in_memory_and_says_so(
     def full(descriptor: int) -> None:
         raise OSError(errno.ENOSPC, "No space left on device")
 
-    monkeypatch.setattr(journal_module.os, "fsync", full)
+    monkeypatch.setattr(os, "fsync", full)
     done = finish(run)
     assert len(done.cells) == 3
     assert [event.text for event in told.of(Notice)] == [
