@@ -53,6 +53,14 @@ class StarterMissing(AppError):
     """The starter model is not installed."""
 
 
+class RunError(AppError):
+    """A run that was interrupted cannot be gone on with."""
+
+
+class RunInUse(RunError):
+    """Another program is going on with the run."""
+
+
 class ReportNotSaved(AppError):
     """A report could not be written."""
 

@@ -45,6 +45,7 @@ from models.repacking import repacked_types
 from models.scan_roots import RootLayout, ScanRoot, find_roots
 from models.sources.starter import STARTER_INSTALL, STARTER_LABEL, STARTER_LICENCE, STARTER_NAME, find_starter
 from models.verifying import BadTensor, FileCheck, verify_file
+from models.vocabulary import vocabulary_hash
 
 __all__ = [
     "CACHE_TYPES",
@@ -126,4 +127,5 @@ __all__ = [
     "short_count",
     "template_hash",
     "verify_file",
+    "vocabulary_hash",
 ]

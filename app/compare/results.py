@@ -112,11 +112,17 @@ class Column(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class PromptItem(msgspec.Struct, frozen=True, kw_only=True):
-    """A prompt of the set."""
+    """A prompt of the set.
+
+    Attributes:
+        follows: the id of the prompt to whose replies this one is the next message, each column with its own; empty for
+            one that begins a chat.
+    """
 
     id: str
     messages: tuple[ChatMessage, ...]
     category: str = ""
+    follows: str = ""
 
     @property
     def text(self) -> str:
@@ -284,6 +290,8 @@ def _fault(comparison: Comparison) -> str:
         return "it has too many columns or prompts"
     if comparison.reference and comparison.reference not in columns:
         return "its reference is no column of it"
+    if not _is_in_order(comparison.prompts):
+        return "a prompt goes on from one that does not come before it"
     places = {(cell.column, cell.prompt, cell.repeat) for cell in comparison.cells}
     if len(places) < len(comparison.cells):
         return "a reply is in it twice"
@@ -293,3 +301,12 @@ def _fault(comparison: Comparison) -> str:
     if not all(math.isfinite(value) for holder in holders for value in holder.values.values()):
         return "a value is no number"
     return ""
+
+
+def _is_in_order(prompts: tuple[PromptItem, ...]) -> bool:
+    begun = {""}
+    for prompt in prompts:
+        if prompt.follows not in begun:
+            return False
+        begun.add(prompt.id)
+    return True
