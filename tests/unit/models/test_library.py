@@ -350,6 +350,26 @@ def test_folder_that_went_is_told(tmp_path: Path) -> None:
     assert "is not there" in problem.message
 
 
+@pytest.mark.parametrize("damage", [b"", b"{", b"[3]"], ids=["empty", "cut", "types"])
+def test_damaged_list_of_folders_is_told_and_set_aside(tmp_path: Path, damage: bytes) -> None:
+    (tmp_path / "state").mkdir()
+    listed = tmp_path / "state" / "library-folders.json"
+    listed.write_bytes(damage)
+    library = library_of(tmp_path)
+    [problem] = library.scan().problems
+    assert "is damaged" in problem.message
+    library.add_root(tmp_path / "ours")
+    assert library.user_folders() == (tmp_path / "ours",)
+    assert library.scan().problems == ()
+    assert listed.with_name("library-folders.json.damaged").read_bytes() == damage
+
+
+def test_list_of_folders_that_cannot_be_written_is_told(tmp_path: Path) -> None:
+    (tmp_path / "state").write_text("a file where the folder should be")
+    with pytest.raises(LibraryError, match="cannot be kept"):
+        library_of(tmp_path).add_root(tmp_path / "ours")
+
+
 @pytest.mark.parametrize("name", ["nothing", "file", "nul\0", ""], ids=repr)
 def test_what_is_no_folder_is_not_added(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str) -> None:
     monkeypatch.chdir(tmp_path)
