@@ -104,6 +104,8 @@ def median_interval(groups: Sequence[Sequence[float]]) -> Interval | None:
     num_values = sum(len(group) for group in groups)
     if 2 * sum(len(group) > 1 for group in groups) <= len(groups):
         return Interval(value, None, None, num_values)
+    if len(groups) == 1 and num_values < FEW:  # what a bootstrap would find, without the chance of its draws
+        return Interval(value, min(groups[0]), max(groups[0]), num_values)
     low, high = _percentiles(_resampled_medians(groups))
     # A bootstrap never goes beyond what was measured: the middle of some groups' middles lies between.
     return Interval(value, min(low, value), max(high, value), num_values)
