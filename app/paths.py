@@ -39,6 +39,11 @@ class Paths:
         """What was typed into the terminal chat."""
         return self.data_dir / "terminal-history"
 
+    @property
+    def runs_dir(self) -> Path:
+        """Comparisons that are in progress or were interrupted, each in a folder of its own."""
+        return self.data_dir / "runs"
+
     def create(self) -> None:
         """Make the folders that are missing, readable by this user only.
 

@@ -1,5 +1,13 @@
 """Fireside's knowledge of model files: what a file is and where models are found. Knows neither engine nor app."""
 
+from models.adapter_match import (
+    AdapterBase,
+    AdapterInfo,
+    adapter_misfit,
+    names_other_base,
+    read_adapter_base,
+    read_adapter_info,
+)
 from models.compute_buffer import compute_bytes
 from models.errors import (
     CorruptGGUF,
@@ -9,8 +17,12 @@ from models.errors import (
     MissingParts,
     ModelsError,
     NotAChatModel,
+    NotAnAdapter,
     NotGGUF,
+    NotQuantizable,
     NotRemovable,
+    QuantizeError,
+    QuantizeRefused,
     TruncatedGGUF,
     UnsupportedGGUF,
 )
@@ -25,17 +37,25 @@ from models.library_entry import LibraryEntry, LibraryScan, RemovedModel, ScanPr
 from models.library_names import match_entries
 from models.memory import Fit, Room, Verdict, Wish, decode_rate, fit
 from models.model_kinds import ModelKind
+from models.quantize import QuantizeEnd, QuantizeProgress, QuantizeResult, QuantizeRun
+from models.quantize_messages import PlannedTensor
+from models.quantize_plan import QuantizePlan, default_output, plan_ladder, plan_quantize
+from models.quantize_types import QUANTIZE_TYPES, QuantizeType, find_quantize_type
 from models.repacking import repacked_types
 from models.scan_roots import RootLayout, ScanRoot, find_roots
 from models.sources.starter import STARTER_INSTALL, STARTER_LABEL, STARTER_LICENCE, STARTER_NAME, find_starter
 from models.verifying import BadTensor, FileCheck, verify_file
+from models.vocabulary import vocabulary_hash
 
 __all__ = [
     "CACHE_TYPES",
+    "QUANTIZE_TYPES",
     "STARTER_INSTALL",
     "STARTER_LABEL",
     "STARTER_LICENCE",
     "STARTER_NAME",
+    "AdapterBase",
+    "AdapterInfo",
     "BadTensor",
     "CacheBytes",
     "CacheSettings",
@@ -57,8 +77,19 @@ __all__ = [
     "ModelKind",
     "ModelsError",
     "NotAChatModel",
+    "NotAnAdapter",
     "NotGGUF",
+    "NotQuantizable",
     "NotRemovable",
+    "PlannedTensor",
+    "QuantizeEnd",
+    "QuantizeError",
+    "QuantizePlan",
+    "QuantizeProgress",
+    "QuantizeRefused",
+    "QuantizeResult",
+    "QuantizeRun",
+    "QuantizeType",
     "RemovedModel",
     "Room",
     "RootLayout",
@@ -71,9 +102,12 @@ __all__ = [
     "UnsupportedGGUF",
     "Verdict",
     "Wish",
+    "adapter_misfit",
     "check_is_chat_model",
     "compute_bytes",
     "decode_rate",
+    "default_output",
+    "find_quantize_type",
     "find_roots",
     "find_starter",
     "fingerprint",
@@ -81,11 +115,17 @@ __all__ = [
     "fit",
     "match_entries",
     "missing_parts",
+    "names_other_base",
     "parts_of",
+    "plan_ladder",
+    "plan_quantize",
+    "read_adapter_base",
+    "read_adapter_info",
     "read_contents",
     "read_gguf_info",
     "repacked_types",
     "short_count",
     "template_hash",
     "verify_file",
+    "vocabulary_hash",
 ]

@@ -41,6 +41,10 @@ class NotAChatModel(ModelsError):
     """A sound GGUF file, but not one of a model that can chat."""
 
 
+class NotAnAdapter(ModelsError):
+    """A sound GGUF file, but not one of an adapter."""
+
+
 class MissingParts(ModelsError):
     """A model is split over several files and some of them are not there."""
 
@@ -55,3 +59,15 @@ class NotRemovable(LibraryError):
 
 class EntryInUse(LibraryError):
     """A file of the model is in use."""
+
+
+class NotQuantizable(ModelsError):
+    """A sound GGUF file of a kind that cannot be quantised."""
+
+
+class QuantizeError(ModelsError):
+    """A file could not be quantised."""
+
+
+class QuantizeRefused(QuantizeError):
+    """What was asked for cannot be done, and nothing was begun."""

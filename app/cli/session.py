@@ -16,6 +16,7 @@ from app.memory_record import MemoryRecord
 from engine import (
     Abort,
     Adapter,
+    BuildImportance,
     CacheTypeRow,
     CacheTypesMeasured,
     CancelLoad,
@@ -32,6 +33,9 @@ from engine import (
     Failed,
     Finished,
     Generate,
+    ImportanceBuilt,
+    ImportanceCancelled,
+    ImportanceProgress,
     LoadCancelled,
     LoadModel,
     LoadProgress,
@@ -62,7 +66,7 @@ _Answer = TypeVar("_Answer", Rendered, EngineDescribed, CacheTypesMeasured, Mach
 _Asking = RenderPrompt | DescribeEngine | MeasureCacheTypes | MeasureMachine
 _FINAL = (
     *(Finished, Failed, ModelLoaded, LoadCancelled, Rendered),
-    *(EngineDescribed, CacheTypesMeasured, MachineMeasured),
+    *(EngineDescribed, CacheTypesMeasured, MachineMeasured, ImportanceBuilt, ImportanceCancelled),
 )
 
 # A chat goes on when it is longer than the context; that it was cut is said.
@@ -248,6 +252,32 @@ class ChatSession:
             EngineError: the engine did not start, or died.
         """
         return self._only_answer(MeasureMachine(request_id=self._next_id("machine")), MachineMeasured).speed
+
+    def build_importance(
+        self, path: str, *, text: str = "", text_name: str = ""
+    ) -> Iterator[ImportanceProgress | ImportanceBuilt]:
+        """Write the importance matrix of the loaded model to a file, yielding how far it is.
+
+        Args:
+            text: empty takes the one that comes with the program.
+
+        Raises:
+            EngineError: it could not be built.
+            KeyboardInterrupt: it was given up.
+        """
+        request_id = self._next_id("importance")
+        self.was_interrupted = False
+        self._send(BuildImportance(request_id=request_id, path=path, text=text, text_name=text_name))
+        for event in self._answers(request_id, Abort(request_id=request_id)):
+            match event:
+                case ImportanceProgress() | ImportanceBuilt():
+                    yield event
+                case ImportanceCancelled():
+                    raise KeyboardInterrupt
+                case Failed():
+                    self._raise(event)
+                case _:
+                    pass
 
     def _learn(self, metrics: RequestMetrics) -> None:
         """Have the record note what the model has taken, if the reply tells."""

@@ -61,6 +61,7 @@ def run_window(paths: Paths, *, model: str | None, fake_engine: bool) -> int:
         save=saving.save,
         known=KnownModels.in_paths(paths),
         settings_file=str(paths.settings_file),
+        models_dir=paths.models_dir,
     )
     saving.begin(parts.background, parts.actions.show_notice, parts.window.notices.dismiss)
     parts.window.chat_view.empty_state.set_first_run(settings.last_model is None)
