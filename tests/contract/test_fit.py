@@ -11,6 +11,7 @@ from engine.backend_llama.layer_weights import active_weight_bytes
 from engine.backend_llama.loading import LlamaLoader
 from engine.backend_llama.native_params import context_settings, model_settings
 from engine.params import FlashAttention, LoadMode, ModelParams
+from models.compute_buffer import compute_bytes
 from models.gguf_info import read_gguf_info
 from models.kv_layout import CacheSettings
 from models.memory import Room, Wish, fit
@@ -76,11 +77,22 @@ def assert_cache_is_the_planned_one(path: Path, wanted: list[ModelParams]) -> No
 def test_cache_is_the_one_llama_cpp_plans_to_the_byte_of_a_cell(model: Path) -> None:
     wanted = [
         ModelParams(n_ctx=n_ctx, n_threads=1, n_seq_max=n_seq_max, type_k=type_k, type_v=type_v)
-        for n_ctx, n_seq_max in ((LONG, 64), (LONG, 1), (300, 4), (2048, 4), (8192, 4))
+        for n_ctx, n_seq_max in ((LONG, 64), (LONG, 1), (300, 4), (512, 4), (2048, 4), (8192, 4))
         for type_k, type_v in (("f16", "f16"), ("f32", "bf16"))
         if type_k == "f16" or "deepseek2" not in read_gguf_info(model).architecture
     ]
     assert_cache_is_the_planned_one(model, wanted)
+
+
+@pytest.mark.parametrize("n_ctx", [256, 4096])
+def test_buffers_of_a_step_are_about_those_llama_cpp_plans(model: Path, n_ctx: int) -> None:
+    params = ModelParams(n_ctx=n_ctx, n_threads=1)
+    info = read_gguf_info(model)
+    assert info.hyperparameters is not None
+    assert info.kv_layout is not None
+    [(size, _)] = plans(model, [params])
+    found = compute_bytes(info.hyperparameters, info.kv_layout, n_ctx, cache_settings(params))
+    assert found == pytest.approx(size.compute_bytes, rel=0.2)
 
 
 def test_quantised_cache_is_the_one_llama_cpp_plans(starter_path: Path) -> None:
@@ -97,15 +109,14 @@ def test_cache_without_flash_attention_is_the_one_llama_cpp_plans(tmp_path: Path
     assert_cache_is_the_planned_one(TINY_MODELS[name].write(tmp_path / "tiny.gguf"), [params])
 
 
-@pytest.mark.parametrize("n_ctx", [512, 2048, 8192])
-def test_weights_and_cache_are_those_of_the_loaded_model(model: Path, n_ctx: int) -> None:
-    params = ModelParams(n_ctx=n_ctx, n_threads=1)
+def test_weights_and_cache_are_those_of_the_loaded_model(model: Path) -> None:
+    params = ModelParams(n_ctx=2048, n_threads=1)
     backend = LlamaLoader().load(str(model), params, lambda share: True, is_known=True)
     assert backend is not None
     loaded = backend.description
     backend.close()
     info = read_gguf_info(model)
-    found = fit(info, Wish(n_ctx=n_ctx, cache=cache_settings(params)), Room(1 << 40))
+    found = fit(info, Wish(n_ctx=2048, cache=cache_settings(params)), Room(1 << 40))
     assert found.weight_bytes == loaded.weight_bytes
     assert found.active_bytes == loaded.active_weight_bytes
     assert found.kv_bytes_per_token == loaded.kv_bytes_per_token

@@ -11,6 +11,7 @@ import app.cli.models_fit
 from app.cli.arguments import ArgumentParser, add_shared_flags
 from app.cli.models_fit import add_fit_parser, run_fit
 from app.cli.outcome import ExitCode
+from app.cli.program import run_program
 from app.errors import ModelFileMissing, UsageError
 from app.paths import find_paths
 from app.settings import SettingsStore
@@ -51,6 +52,22 @@ def test_event_has_every_part(capsys: pytest.CaptureFixture[str], data_dir: Path
     assert found["free_bytes"] > found["needed_bytes"]
     assert found["largest_n_ctx"] == 8192
     assert found["decode_rate"] is None
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code"),
+    [(("starter",), 0), (("/no/such.gguf",), 3), (("starter", "--ctx", "-1"), 2), (("starter", "--ctx", "x"), 2)],
+    ids=lambda value: " ".join(value) if isinstance(value, tuple) else str(value),
+)
+def test_command_line_ends_with_the_exit_code_of_its_kind(
+    capsys: pytest.CaptureFixture[str], data_dir: Path, arguments: tuple[str, ...], code: int
+) -> None:
+    assert run_program(["models", "fit", *arguments, "--json", "--data-dir", str(data_dir)]) == code
+    out, err = capsys.readouterr()
+    [line] = out.splitlines()
+    assert json.loads(line)["event"] == ("failed" if code else "fit")
+    assert bool(err) == bool(code)
+    assert "Traceback" not in err
 
 
 def test_table_can_be_read(capsys: pytest.CaptureFixture[str], data_dir: Path) -> None:
