@@ -1,5 +1,13 @@
 """Fireside's knowledge of model files: what a file is and where models are found. Knows neither engine nor app."""
 
+from models.adapter_match import (
+    AdapterBase,
+    AdapterInfo,
+    adapter_misfit,
+    names_other_base,
+    read_adapter_base,
+    read_adapter_info,
+)
 from models.errors import (
     CorruptGGUF,
     EntryInUse,
@@ -8,6 +16,7 @@ from models.errors import (
     MissingParts,
     ModelsError,
     NotAChatModel,
+    NotAnAdapter,
     NotGGUF,
     NotRemovable,
     TruncatedGGUF,
@@ -31,6 +40,8 @@ __all__ = [
     "STARTER_LABEL",
     "STARTER_LICENCE",
     "STARTER_NAME",
+    "AdapterBase",
+    "AdapterInfo",
     "BadTensor",
     "CorruptGGUF",
     "EntryInUse",
@@ -48,6 +59,7 @@ __all__ = [
     "ModelKind",
     "ModelsError",
     "NotAChatModel",
+    "NotAnAdapter",
     "NotGGUF",
     "NotRemovable",
     "RemovedModel",
@@ -59,6 +71,7 @@ __all__ = [
     "TruncatedGGUF",
     "TypeTotal",
     "UnsupportedGGUF",
+    "adapter_misfit",
     "check_is_chat_model",
     "find_roots",
     "find_starter",
@@ -66,7 +79,10 @@ __all__ = [
     "first_part",
     "match_entries",
     "missing_parts",
+    "names_other_base",
     "parts_of",
+    "read_adapter_base",
+    "read_adapter_info",
     "read_contents",
     "read_gguf_info",
     "short_count",

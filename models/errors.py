@@ -41,6 +41,10 @@ class NotAChatModel(ModelsError):
     """A sound GGUF file, but not one of a model that can chat."""
 
 
+class NotAnAdapter(ModelsError):
+    """A sound GGUF file, but not one of an adapter."""
+
+
 class MissingParts(ModelsError):
     """A model is split over several files and some of them are not there."""
 
