@@ -41,6 +41,10 @@ class ModelFileUnreadable(AppError):
     """The model file is there and cannot be read."""
 
 
+class AdapterUnreadable(AppError):
+    """An adapter file is not there, or cannot be read."""
+
+
 class ModelNameAmbiguous(AppError):
     """A name that several models of the library have."""
 
