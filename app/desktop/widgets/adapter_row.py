@@ -31,9 +31,11 @@ class AdapterRow(QWidget):
 
     Signals:
         changed: the user gave it another strength, took it in use or out of it.
+        let_go: its slider is no longer dragged.
     """
 
     changed = Signal()
+    let_go = Signal()
 
     def __init__(self, theme: Theme, adapter: FoundAdapter, parent: QWidget | None = None) -> None:
         super().__init__(parent)
@@ -80,6 +82,7 @@ class AdapterRow(QWidget):
                 control.setAccessibleName(title)
             row.set_value(self._scale)
             row.changed.connect(self._on_strength_changed)
+            row.let_go.connect(self.let_go)
             self._layout.addWidget(row)
             self._on_theme_changed()
         return self._strength
