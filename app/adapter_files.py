@@ -224,7 +224,7 @@ def _found(path: Path, info: "AdapterInfo", base: "AdapterBase | None", stamp: s
 
     return FoundAdapter(
         path=str(path),
-        label=path.stem,
+        label=path.stem if path.suffix.lower() == _SUFFIX else info.name,  # other programs name files by their hash
         file_bytes=info.file_bytes,
         rank=info.rank,
         base=info.bases[0] if info.bases else "",

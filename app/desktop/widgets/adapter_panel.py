@@ -215,6 +215,7 @@ class AdapterPanel(QWidget):
 
     def _on_theme_changed(self) -> None:
         self._box.setSpacing(self._theme.px(6))
+        self._others_title.setContentsMargins(0, self._theme.px(8), 0, 0)
 
 
 class _Group(QWidget):

@@ -129,6 +129,12 @@ class AdapterRow(QWidget):
         self.box.setEnabled(self.is_on or not self._adapter.misfit)
         if self.is_on or self._strength is not None:
             self.strength.setVisible(self.is_on)
+        if self._note is not None:
+            role = "problem" if self.is_on and self._adapter.misfit else "meta"
+            if self._note.property("role") != role:
+                self._note.setProperty("role", role)
+                self._note.style().unpolish(self._note)
+                self._note.style().polish(self._note)
 
     def _say(self, text: str) -> None:
         if self._note is None:
