@@ -12,6 +12,7 @@ from types import TracebackType
 from PySide6.QtCore import QTimer
 from PySide6.QtWidgets import QApplication
 
+from app.adapter_files import open_adapter_files
 from app.desktop.building import LazyParser, WindowParts, build_window
 from app.desktop.rendering.highlighting import lex
 from app.desktop.session.model_session import ChosenModel, Starter
@@ -61,7 +62,7 @@ def run_window(paths: Paths, *, model: str | None, fake_engine: bool) -> int:
         save=saving.save,
         known=KnownModels.in_paths(paths),
         settings_file=str(paths.settings_file),
-        models_dir=paths.models_dir,
+        adapter_files=open_adapter_files(paths),
     )
     saving.begin(parts.background, parts.actions.show_notice, parts.window.notices.dismiss)
     parts.window.chat_view.empty_state.set_first_run(settings.last_model is None)

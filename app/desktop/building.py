@@ -2,7 +2,7 @@
 
 import dataclasses
 from collections.abc import Callable
-from pathlib import Path, PurePath
+from pathlib import PurePath
 
 from app.adapter_files import AdapterFiles
 from app.desktop.adapter_presenter import AdapterPresenter
@@ -116,7 +116,7 @@ def build_window(
     save: Callable[[str, object], None],
     known: KnownModels,
     settings_file: str = "",
-    models_dir: Path | None = None,
+    adapter_files: AdapterFiles | None = None,
     open_link: Callable[[str], object] | None = None,
 ) -> WindowParts:
     """Start the engine behind `client` and build a window for it, not yet shown.
@@ -127,7 +127,7 @@ def build_window(
         save: keeps one setting.
         known: which model files were loaded before.
         settings_file: where the settings are kept, to be shown.
-        models_dir: the folder of models and adapters that belong to the program.
+        adapter_files: finds adapters; None looks beside the model alone.
         open_link: opens a target that the user agreed to; None hands it to the desktop.
     """
     bridge = EngineBridge(client)
@@ -215,7 +215,7 @@ def build_window(
         adapter_panel,
         chats=chats,
         model=model,
-        files=AdapterFiles(models_dir),
+        files=adapter_files or AdapterFiles(None),
         settings=user,
         background=SerialBackground(bridge),
         show_notice=lambda notice: actions.show_notice(notice),

@@ -24,12 +24,14 @@ class AdapterPanel(QWidget):
 
     Signals:
         changed: the user chose otherwise, see `chosen`.
+        let_go: a slider is no longer dragged.
         add_requested: a file is to be looked for.
         summary_changed: `summary` is another one.
         seen: it came into view.
     """
 
     changed = Signal()
+    let_go = Signal()
     add_requested = Signal()
     summary_changed = Signal(str)
     seen = Signal()
@@ -183,6 +185,7 @@ class AdapterPanel(QWidget):
         row = AdapterRow(self._theme, adapter)
         self._show_choice(row)
         row.changed.connect(lambda: self._on_row_changed(row))
+        row.let_go.connect(self.let_go)
         return row
 
     def _show_choice(self, row: AdapterRow) -> None:
@@ -212,6 +215,7 @@ class AdapterPanel(QWidget):
 
     def _on_theme_changed(self) -> None:
         self._box.setSpacing(self._theme.px(6))
+        self._others_title.setContentsMargins(0, self._theme.px(8), 0, 0)
 
 
 class _Group(QWidget):
