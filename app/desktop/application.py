@@ -7,14 +7,17 @@ import gc
 import logging
 import signal
 import sys
+from collections.abc import Callable
 from types import TracebackType
 
 from PySide6.QtCore import QTimer
 from PySide6.QtWidgets import QApplication
 
 from app.desktop.building import LazyParser, WindowParts, build_window
+from app.desktop.models_shelf import Shelf
 from app.desktop.rendering.highlighting import lex
 from app.desktop.session.model_session import ChosenModel, Starter
+from app.desktop.session.user_settings import UserSettings
 from app.desktop.settings_saving import SettingsSaving
 from app.desktop.single_instance import claim
 from app.desktop.theme.theme import Theme
@@ -60,6 +63,7 @@ def run_window(paths: Paths, *, model: str | None, fake_engine: bool) -> int:
         settings=settings,
         save=saving.save,
         known=KnownModels.in_paths(paths),
+        shelf=lambda user, worker_pid: _shelf(paths, user, worker_pid),
         settings_file=str(paths.settings_file),
         models_dir=paths.models_dir,
     )
@@ -119,6 +123,18 @@ def _starter() -> Starter:
     from models import STARTER_LABEL, STARTER_NAME
 
     return Starter(name=STARTER_NAME, label=STARTER_LABEL)
+
+
+def _shelf(paths: Paths, user: UserSettings, worker_pid: Callable[[], int | None]) -> Shelf:
+    from app.desktop.library_shelf import LibraryShelf
+    from models import Library, Room, find_roots
+
+    return LibraryShelf(
+        Library(models_dir=paths.models_dir, state_dir=paths.data_dir, roots=find_roots(paths.models_dir)),
+        models_dir=paths.models_dir,
+        room=lambda: Room(free_bytes=0),
+        used_at=lambda: user.now.models_used,
+    )
 
 
 class _FaultReporter:
