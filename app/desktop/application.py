@@ -127,10 +127,11 @@ def _starter() -> Starter:
 
 def _shelf(paths: Paths, user: UserSettings, worker_pid: Callable[[], int | None]) -> Shelf:
     from app.desktop.library_shelf import LibraryShelf
-    from models import Library, Room, find_roots
+    from app.model_library import open_library
+    from models import Room
 
     return LibraryShelf(
-        Library(models_dir=paths.models_dir, state_dir=paths.data_dir, roots=find_roots(paths.models_dir)),
+        open_library(paths),
         models_dir=paths.models_dir,
         room=lambda: Room(free_bytes=0),
         used_at=lambda: user.now.models_used,

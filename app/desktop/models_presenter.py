@@ -362,12 +362,13 @@ class ModelsPresenter(QObject):
         return file_name(self._models, path)
 
     def _cancel(self, key: str) -> None:
-        self._jobs.cancel(key)
         page = self.page
-        if key == _SCAN:
-            page.show_scanning(is_scanning=False)
-            self._show_models(self._models)
         page.jobs.dismiss(key)
+        if key == _SCAN:  # what was found so far is worth having
+            self._jobs.stop(key)
+            page.show_scanning(is_scanning=False)
+            return
+        self._jobs.cancel(key)
         if key == _QUANTISE:
             text = self.tr("Quantising {name} was cancelled.").format(name=self._in_work.get(key, ""))
             page.jobs.show_outcome(key, text, self.tr("What was begun is removed."))

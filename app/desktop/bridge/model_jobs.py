@@ -71,8 +71,8 @@ class ModelJobs(QObject):
         self._handed_over.connect(self._on_handed_over, Qt.ConnectionType.QueuedConnection)
 
     def is_running(self, key: str) -> bool:
-        """Tell whether there is such a job."""
-        return key in self._jobs
+        """Tell whether there is such a job, not yet given up."""
+        return key in self._jobs and not self._jobs[key][0].is_cancelled
 
     def run(self, key: str, work: Callable[[Job], _T], calls: JobCalls[_T]) -> None:
         """Begin a job; one with the same key is given up."""
@@ -90,6 +90,11 @@ class ModelJobs(QObject):
         thread = threading.Thread(target=do, name=f"window-{key}", daemon=True)
         self._jobs[key] = job, thread
         thread.start()
+
+    def stop(self, key: str) -> None:
+        """Have a job end as soon as it can; what it has by then is still heard of."""
+        if key in self._jobs:
+            self._jobs[key][0].cancel()
 
     def cancel(self, key: str) -> bool:
         """Give a job up, and tell whether there was one; nothing more is heard of it."""
