@@ -7,12 +7,12 @@ import gc
 import logging
 import signal
 import sys
-from collections.abc import Callable
 from types import TracebackType
 
 from PySide6.QtCore import QTimer
 from PySide6.QtWidgets import QApplication
 
+from app.desktop.bridge.engine_bridge import EngineBridge
 from app.desktop.building import LazyParser, WindowParts, build_window
 from app.desktop.models_shelf import Shelf
 from app.desktop.rendering.highlighting import lex
@@ -63,7 +63,7 @@ def run_window(paths: Paths, *, model: str | None, fake_engine: bool) -> int:
         settings=settings,
         save=saving.save,
         known=KnownModels.in_paths(paths),
-        shelf=lambda user, worker_pid: _shelf(paths, user, worker_pid),
+        shelf=lambda user, bridge: _shelf(paths, user, bridge, fake_engine=fake_engine),
         settings_file=str(paths.settings_file),
         models_dir=paths.models_dir,
     )
@@ -125,17 +125,10 @@ def _starter() -> Starter:
     return Starter(name=STARTER_NAME, label=STARTER_LABEL)
 
 
-def _shelf(paths: Paths, user: UserSettings, worker_pid: Callable[[], int | None]) -> Shelf:
-    from app.desktop.library_shelf import LibraryShelf
-    from app.model_library import open_library
-    from models import Room
+def _shelf(paths: Paths, user: UserSettings, bridge: EngineBridge, *, fake_engine: bool) -> Shelf:
+    from app.desktop.library_opening import open_shelf
 
-    return LibraryShelf(
-        open_library(paths),
-        models_dir=paths.models_dir,
-        room=lambda: Room(free_bytes=0),
-        used_at=lambda: user.now.models_used,
-    )
+    return open_shelf(paths, user, bridge, lambda: ProcessClient(fake=fake_engine))
 
 
 class _FaultReporter:

@@ -232,7 +232,7 @@ def build_window(
     models = ModelsPresenter(
         theme,
         window,
-        make_shelf=lambda: shelf(user, lambda: bridge.worker_pid),
+        make_shelf=lambda: shelf(user, bridge),
         jobs=jobs,
         model=model,
         settings=user,

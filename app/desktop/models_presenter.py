@@ -93,9 +93,7 @@ class ModelsPresenter(QObject):
 
     def show(self) -> None:
         """Show the page, and look whether anything has changed."""
-        page = self.page
-        self._window.show_page(page)
-        (page.search if page.list.isHidden() else page.list).setFocus()
+        self._window.show_page(self.page)
         self.scan()
 
     def scan(self) -> None:

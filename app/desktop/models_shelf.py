@@ -3,6 +3,7 @@
 from collections.abc import Callable, Sequence
 from typing import Any, Protocol
 
+from app.desktop.bridge.engine_bridge import EngineBridge
 from app.desktop.bridge.model_jobs import Job
 from app.desktop.itemmodels.model_rows import (
     FolderRow,
@@ -59,5 +60,5 @@ class Shelf(Protocol):
         """Put a file back."""
 
 
-MakeShelf = Callable[[UserSettings, Callable[[], int | None]], Shelf]
-"""Makes a shelf from the settings and from what tells the process of the engine."""
+MakeShelf = Callable[[UserSettings, EngineBridge], Shelf]
+"""Makes a shelf that knows the settings and the engine of the window."""

@@ -19,6 +19,8 @@ from tests.gui.scripted_shelf import file_row, large_library, model_row, odd_fil
 
 def test_key_opens_the_page_and_esc_leaves_it(hand: Hand) -> None:
     hand.open()
+    assert hand.page.search.hasFocus()
+    QTest.keyClick(hand.page.search, Qt.Key.Key_Down)
     assert hand.page.list.hasFocus()
     QTest.keyClick(hand.page.list, Qt.Key.Key_Escape)
     assert hand.desk.window.page is None

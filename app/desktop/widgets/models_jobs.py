@@ -31,6 +31,7 @@ class JobStrip(QFrame):
         self._hint = plain_label(role="muted")
         self.bar = QProgressBar()
         self.bar.setTextVisible(False)
+        self.bar.setRange(0, _STEPS)
         self.cancel_button = QPushButton(self.tr("Cancel"))
         self.cancel_button.setProperty("kind", "outline")
         self.close_button = GlyphButton(theme, "close", self.tr("Dismiss"), size=24)
@@ -54,16 +55,16 @@ class JobStrip(QFrame):
     @property
     def is_running(self) -> bool:
         """Whether it goes on."""
-        return not self.bar.isHidden()
+        return not self.cancel_button.isHidden()
 
     def show_running(self, text: str, share: float | None) -> None:
         """Show how far it is; None where that is not known."""
         self._say(text, "", role="")
-        self.bar.setRange(0, 0 if share is None else _STEPS)
         if share is not None:
             self.bar.setValue(round(min(max(share, 0.0), 1.0) * _STEPS))
         self.bar.setAccessibleName(text)
         self._set_running(is_running=True)
+        self.bar.setVisible(share is not None)
 
     def show_outcome(self, text: str, hint: str, *, is_error: bool) -> None:
         """Show how it ended."""

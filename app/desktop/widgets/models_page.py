@@ -58,6 +58,8 @@ class ModelsPage(QWidget):
         self._is_scanning = False
         self._was_scanned = False
         self._is_panel_open = False
+        self._is_filling = False
+        self._is_by_mouse = False
         self.setObjectName("modelsPage")
         self.setAttribute(Qt.WidgetAttribute.WA_StyledBackground)
         self.setAccessibleName(self.tr("Models"))
@@ -129,15 +131,15 @@ class ModelsPage(QWidget):
         if row >= 0:
             self.list.setCurrentIndex(self.model.index(row))
 
-    def show_panel(self, panel: QWidget) -> None:
+    def show_panel(self, panel: QWidget, *, takes_focus: bool = True) -> None:
         """Show the details, the folders or the levels to make beside the list, or in its place."""
         self._panels.setCurrentWidget(panel)
         self.folders_button.setChecked(panel is self.folders)
         self._is_panel_open = True
         self._fit()
-        if panel is self.details:
+        if takes_focus and panel is self.details:
             self.details.focus_actions()
-        else:
+        elif takes_focus:
             panel.setFocus(Qt.FocusReason.OtherFocusReason)
 
     def show_list(self) -> None:
@@ -193,6 +195,7 @@ class ModelsPage(QWidget):
         self.sort.currentIndexChanged.connect(self._show_lines)
         self.folders_button.clicked.connect(self._on_folders)
         self.rescan_button.clicked.connect(self.rescan_asked)
+        self.list.pressed.connect(self._on_row_pressed)
         self.list.row_chosen.connect(lambda _: self._on_row_chosen())
         self.list.escaped.connect(self._go_back)
         self.list.left_upwards.connect(self.search.setFocus)
@@ -265,12 +268,14 @@ class ModelsPage(QWidget):
         path, row = self.path, self.list.currentIndex().row()
         order = self.sort.currentData()
         lines = list_lines(self._models, search=self.search.text(), sort=order)
+        self._is_filling = True
         self.model.set_lines(lines)
         kept = self.model.row_of(path)
         if kept < 0:
             kept = _nearest_file(lines, row)
         if kept >= 0 and kept != self.list.currentIndex().row():
             self.list.setCurrentIndex(self.model.index(kept))
+        self._is_filling = False
         self._show_current()
         self._show_middle()
         self._say_summary(lines)
@@ -315,14 +320,21 @@ class ModelsPage(QWidget):
 
     def _on_current_changed(self) -> None:
         self.list.viewport().update()
+        if self._is_filling:  # nobody has chosen anything
+            return
         if self._panels.currentWidget() is not self.details:
             self._panels.setCurrentWidget(self.details)
             self.folders_button.setChecked(False)
         self._show_current()
 
+    def _on_row_pressed(self) -> None:
+        self._is_by_mouse = True
+
     def _on_row_chosen(self) -> None:
+        is_by_mouse, self._is_by_mouse = self._is_by_mouse, False
         if self.path:
-            self.show_panel(self.details)
+            # Whoever clicks goes on in the list, where that is still seen.
+            self.show_panel(self.details, takes_focus=not (is_by_mouse and self._is_wide))
 
     def _on_menu(self, place: QPoint) -> None:
         index = self.list.indexAt(place)
