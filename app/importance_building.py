@@ -49,8 +49,13 @@ def build_importance(
     events: queue.SimpleQueue[Event] = queue.SimpleQueue()
     client.start(events.put)
     try:
-        loaded = _answer(client, LoadModel(request_id=_LOAD, path=str(model), params=ModelParams(n_ctx=_N_CTX)),
-                         events, report=report, is_cancelled=is_cancelled)
+        loaded = _answer(
+            client,
+            LoadModel(request_id=_LOAD, path=str(model), params=ModelParams(n_ctx=_N_CTX)),
+            events,
+            report=report,
+            is_cancelled=is_cancelled,
+        )
         if loaded is None:
             return False
         order = BuildImportance(request_id=_BUILD, path=str(output), text=text, text_name=text_name)

@@ -85,9 +85,9 @@ class LibraryLevels:
                 )
             elif is_usual:
                 levels.append(LevelChoice(name, 0, is_usual=True, why_not=f"{best.message} {best.hint}".strip()))
-        matrices = (Matrix.NONE, Matrix.BUNDLED, Matrix.TEXT, Matrix.FILE)
+        matrices: tuple[Matrix, ...] = (Matrix.NONE, Matrix.BUNDLED, Matrix.TEXT, Matrix.FILE)
         if self._build_matrix is None:
-            matrices = (Matrix.NONE, Matrix.FILE)
+            matrices: tuple[Matrix, ...] = (Matrix.NONE, Matrix.FILE)
         free = next((plan.free_bytes for plan in plans.values() if isinstance(plan, QuantizePlan)), 0)
         room = max(0, free - _SPARE_BYTES)
         return QuantiseOffer(
@@ -120,9 +120,7 @@ class LibraryLevels:
         def on_progress(progress: QuantizeProgress) -> None:
             number = progress.index + 1
             job.report(
-                MakeProgress(
-                    progress.plan.type.name, number, progress.num_plans, progress.share, progress.remaining_s
-                )
+                MakeProgress(progress.plan.type.name, number, progress.num_plans, progress.share, progress.remaining_s)
             )
 
         run = QuantizeRun(plans, imatrix=built, on_progress=on_progress)

@@ -224,7 +224,9 @@ class LibraryShelf:
         with self._lock:
             entry = self._entries.get(path)
         if entry is None:
-            raise ModelFileUnreadable(_tr("This file is no longer in the list."), _tr("Look through the folders again."))
+            raise ModelFileUnreadable(
+                _tr("This file is no longer in the list."), _tr("Look through the folders again.")
+            )
         return entry
 
     def _rows(self, entries: Sequence[LibraryEntry]) -> tuple[ModelRow, ...]:

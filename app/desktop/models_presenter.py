@@ -294,9 +294,7 @@ class ModelsPresenter(QObject):
         self._jobs.run(
             _OFFER,
             lambda _: self._the_shelf().offer(path),
-            JobCalls(
-                on_result=panel.show_offer, on_error=lambda error: panel.show_problem(*error_words(error))
-            ),
+            JobCalls(on_result=panel.show_offer, on_error=lambda error: panel.show_problem(*error_words(error))),
         )
 
     def _quantise(self, order: QuantiseOrder) -> None:
@@ -310,9 +308,7 @@ class ModelsPresenter(QObject):
         self._jobs.run(
             _QUANTISE,
             lambda job: self._the_shelf().quantise(order, job),
-            JobCalls(
-                on_result=on_result, on_error=self._on_failed(_QUANTISE), on_progress=self._on_quantise_progress
-            ),
+            JobCalls(on_result=on_result, on_error=self._on_failed(_QUANTISE), on_progress=self._on_quantise_progress),
         )
 
     def _on_quantise_progress(self, progress: MakeProgress) -> None:

@@ -39,8 +39,8 @@ def making_text(progress: MakeProgress, name: str) -> str:
         text = _tr("Making {type} of {name}").format(type=progress.type_name, name=name)
     else:
         text = _tr("Computing the importance matrix of {name}").format(name=name)
-    if progress.type_name and progress.count > 1:
-        text += _tr(", {number} of {count}").format(number=progress.number, count=progress.count)
+    if progress.type_name and progress.total > 1:
+        text += _tr(", {number} of {count}").format(number=progress.number, count=progress.total)
     text += f" · {progress.share:.0%}"
     if progress.remaining_s is not None:
         text += " · " + _tr("{time} left").format(time=duration_text(progress.remaining_s))

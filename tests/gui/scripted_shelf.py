@@ -126,7 +126,9 @@ class ScriptedShelf:
         file = next(file for file in model.files if file.path == path)
         rest = tuple(other for other in model.files if other is not file)
         self.models = tuple(
-            other._replace(files=rest) if other is model else other for other in self.models if other is not model or rest
+            other._replace(files=rest) if other is model else other
+            for other in self.models
+            if other is not model or rest
         )
         return model, file
 

@@ -93,7 +93,9 @@ def test_files_of_other_kinds_stand_apart_and_say_what_they_are(shelf: Shelf) ->
     shelf.ours.mkdir(exist_ok=True)
     write_other_kinds(shelf.ours)
     (shelf.ours / "page.gguf").write_text("<!DOCTYPE html><html></html>")
-    found = {Path(file.path).name: (model.section, file) for model in shelf.scan(shelf.job).models for file in model.files}
+    found = {
+        Path(file.path).name: (model.section, file) for model in shelf.scan(shelf.job).models for file in model.files
+    }
     assert not any(file.can_chat or file.can_quantise for _, file in found.values())
     assert found["mmproj-x.gguf"][0] is Section.OTHER
     assert found["mmproj-x.gguf"][1].kind == "projector"

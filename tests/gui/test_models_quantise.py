@@ -120,7 +120,10 @@ def test_making_can_be_given_up(offered: Hand) -> None:
 
 
 def test_levels_that_fail_are_named_beside_those_that_were_made(offered: Hand) -> None:
-    offered.shelf.made = (MadeLevel("Q8_0", "/a"), MadeLevel("Q4_K_M", error="The disk is full.", hint="Free some space."))
+    offered.shelf.made = (
+        MadeLevel("Q8_0", "/a"),
+        MadeLevel("Q4_K_M", error="The disk is full.", hint="Free some space."),
+    )
     tick(offered, "Q8_0", "Q4_K_M")
     start(offered)
     offered.wait_for("quantise", "Made Q8_0 of SmolLM2 135M Instruct F16. Q4_K_M: The disk is full. Free some space.")

@@ -58,7 +58,7 @@ class JobCalls(Generic[_T]):
 
 
 class ModelJobs(QObject):
-    """Runs one job for each key; a thread each, which are daemons: a dead network drive must not keep the window open."""
+    """Runs one job for each key, in threads that are daemons: a dead network drive must not keep the window open."""
 
     _handed_over = Signal(object)
 

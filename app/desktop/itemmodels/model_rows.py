@@ -232,13 +232,13 @@ class MakeProgress(NamedTuple):
 
     Attributes:
         type_name: the level that is made; empty while the importance matrix is computed.
-        number: 1-based, of `count`.
+        number: 1-based, of `total`.
         share: of this one, 0 to 1.
     """
 
     type_name: str
     number: int
-    count: int
+    total: int
     share: float
     remaining_s: float | None = None
 

@@ -52,7 +52,8 @@ class ModelCard(QDialog):
         self._pages = QStackedWidget()
         self._group = QButtonGroup(self)
         self._tab_row = QHBoxLayout()
-        self._add("overview", self.tr("Overview"), self._new_overview(inspection))
+        self._overview = self._new_overview(inspection)
+        self._add("overview", self.tr("Overview"), self._overview)
         self.metadata = self._new_table(
             self.tr("Metadata"),
             (self.tr("Key"), self.tr("Value")),
@@ -100,7 +101,7 @@ class ModelCard(QDialog):
     @property
     def texts(self) -> list[str]:
         """What the overview says."""
-        return [label.text() for label in self._pages.widget(0).findChildren(QLabel)]
+        return [label.text() for label in self._overview.findChildren(QLabel)]
 
     def _add(self, name: str, label: str, page: QWidget) -> None:
         button = QPushButton(label)

@@ -199,7 +199,9 @@ class FileDetails(QWidget):
             parameters = self.tr("{count}, {active} for each token").format(count=parameters, active=active)
         used = QDateTime.fromSecsSinceEpoch(int(min(max(file.used_at, 0.0), LAST_SECOND)))
         bits = f"{file.bits_per_weight:.2f}" if file.bits_per_weight else ""
-        speed = "" if file.tokens_per_s is None else self.tr("about {rate}").format(rate=rate_with_unit(file.tokens_per_s))
+        speed = (
+            "" if file.tokens_per_s is None else self.tr("about {rate}").format(rate=rate_with_unit(file.tokens_per_s))
+        )
         every = (
             (self.tr("Size"), bytes_text(file.num_bytes)),
             (self.tr("Parameters"), parameters),
@@ -209,7 +211,10 @@ class FileDetails(QWidget):
             (self.tr("Predicted speed"), speed),
             (self.tr("Parts"), count_text(file.num_parts) if file.num_parts > 1 else ""),
             (self.tr("Licence"), isolated(shortened(model.licence, 120))),
-            (self.tr("Last used"), QLocale().toString(used, QLocale.FormatType.ShortFormat) if file.used_at > 0 else ""),
+            (
+                self.tr("Last used"),
+                QLocale().toString(used, QLocale.FormatType.ShortFormat) if file.used_at > 0 else "",
+            ),
             (self.tr("Found in"), breakable(isolated(shortened(file.place, _MAX_TEXT)))),
             (self.tr("Also in"), breakable(isolated(shortened(", ".join(file.also_in), _MAX_TEXT)))),
             (self.tr("File"), breakable(isolated(shortened(file.path, _MAX_TEXT)))),

@@ -31,8 +31,9 @@ from app.desktop.widgets.sidebar_rows import RowList
 from app.desktop.widgets.still_combo_box import StillComboBox
 
 # With less room than this the list and the panel take turns.
-_WIDE = 820
-_PANEL = 340
+_WIDE = 680
+_PANEL, _MIN_PANEL = 350, 290
+_PANEL_SHARE = 0.4
 _SEARCH = 240
 
 
@@ -355,7 +356,8 @@ class ModelsPage(QWidget):
     def _fit(self) -> None:
         px = self._theme.px
         is_wide = self._is_wide
-        self._panels.setFixedWidth(px(_PANEL) if is_wide else max(self.width(), 1))
+        beside = min(max(round(self.width() * _PANEL_SHARE), px(_MIN_PANEL)), px(_PANEL))
+        self._panels.setFixedWidth(beside if is_wide else max(self.width(), 1))
         self._panels.setVisible(is_wide or self._is_panel_open)
         self._left.setVisible(is_wide or not self._is_panel_open)
         for panel in (self.details, self.quantise, self.folders):
@@ -380,5 +382,3 @@ def _nearest_file(lines: Sequence[Line], row: int) -> int:
     """Return the row of the file that is nearest to a row that has gone."""
     files = [number for number, line in enumerate(lines) if line.file is not None]
     return min(files, key=lambda number: abs(number - max(row, 0)), default=-1)
-
-

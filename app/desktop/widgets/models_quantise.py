@@ -302,8 +302,8 @@ class QuantisePanel(QWidget):
         self._head.addLayout(names, 1)
         self._levels = QVBoxLayout()
         self._box.addLayout(self._head)
-        for part in (self._warning, self._state, self._levels_head):
-            self._box.addWidget(part)
+        for label in (self._warning, self._state, self._levels_head):
+            self._box.addWidget(label)
         self._box.addLayout(self._levels)
         parts = (self.more_button, self._matrix_head, self.matrix, self._matrix_note, self.file_button)
         for part in (*parts, self._disk, self.start_button):
