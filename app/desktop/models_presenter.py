@@ -321,7 +321,10 @@ class ModelsPresenter(QObject):
         text = self.tr("Made {types} of {name}.").format(types=", ".join(done), name=name) if done else ""
         if failed:
             why = " ".join(f"{level.type_name}: {level.error} {level.hint}".strip() for level in failed)
-            text = text or self.tr("Nothing was made of {name}.").format(name=name)
+            missing = ", ".join(level.type_name for level in failed)
+            text = self.tr("Not made of {name}: {types}.").format(name=name, types=missing)
+            if done:
+                why = self.tr("{types} made.").format(types=", ".join(done)) + " " + why
             self._say_end(_QUANTISE, text, why, is_error=True)
         else:
             self._say_end(_QUANTISE, text, "")

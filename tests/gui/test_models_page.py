@@ -53,9 +53,8 @@ def test_levels_stand_below_their_model(hand: Hand) -> None:
         "F16",
         "Cannot be used",
         "page.gguf",
-        "page.gguf",
     ]
-    assert hand.page.summary == "5 models, 6 files"
+    assert hand.page.summary == "4 models, 6 files"
 
 
 def test_nothing_found_says_what_to_do(hand: Hand) -> None:
@@ -89,7 +88,7 @@ def test_what_was_known_is_shown_before_the_scan_ends(hand: Hand) -> None:
     hand.qtbot.waitUntil(lambda: hand.page.summary == "1 model, 2 files")
     hand.shelf.gate.set()
     hand.settle()
-    assert hand.page.summary == "5 models, 6 files"
+    assert hand.page.summary == "4 models, 6 files"
 
 
 def test_scan_that_fails_says_why_and_can_be_repeated(hand: Hand) -> None:
@@ -98,7 +97,7 @@ def test_scan_that_fails_says_why_and_can_be_repeated(hand: Hand) -> None:
     assert hand.strip("scan") == "The disk is gone. Plug it in."
     QTest.mouseClick(hand.page.rescan_button, Qt.MouseButton.LeftButton)
     hand.settle()
-    assert hand.page.summary == "5 models, 6 files"
+    assert hand.page.summary == "4 models, 6 files"
     assert hand.page.jobs.strip("scan") is None
 
 
@@ -106,7 +105,7 @@ def test_folders_that_cannot_be_read_are_named(hand: Hand) -> None:
     hand.shelf.problems = ("The folder /mnt/x cannot be read: permission denied.",)
     hand.open()
     assert "/mnt/x cannot be read" in hand.strip("scan")
-    assert hand.page.summary == "5 models, 6 files"
+    assert hand.page.summary == "4 models, 6 files"
 
 
 @pytest.mark.parametrize(
@@ -129,7 +128,7 @@ def test_search_without_a_match_says_so_and_esc_takes_it_back(hand: Hand) -> Non
     QTest.keyClicks(hand.page.search, "zebra")
     assert "zebra" in hand.page.said
     QTest.keyClick(hand.page.search, Qt.Key.Key_Escape)
-    assert len(hand.texts()) == 13
+    assert len(hand.texts()) == 12
     assert hand.desk.window.page is hand.page
 
 

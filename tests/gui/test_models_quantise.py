@@ -126,7 +126,7 @@ def test_levels_that_fail_are_named_beside_those_that_were_made(offered: Hand) -
     )
     tick(offered, "Q8_0", "Q4_K_M")
     start(offered)
-    offered.wait_for("quantise", "Made Q8_0 of SmolLM2 135M Instruct F16. Q4_K_M: The disk is full. Free some space.")
+    offered.wait_for("quantise", "Not made of SmolLM2 135M Instruct F16: Q4_K_M. Q8_0 made. Q4_K_M: The disk is full. Free some space.")
     offered.settle()
 
 

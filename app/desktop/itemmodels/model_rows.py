@@ -286,7 +286,8 @@ def list_lines(models: Sequence[ModelRow], *, search: str = "", sort: Sort = Sor
         if model_section is not section:
             section = model_section
             lines.append(Line(_head(section)))
-        lines.append(Line(model.name, model))
+        if section is not Section.UNUSABLE:  # which have no name but that of the file
+            lines.append(Line(model.name, model))
         lines += [Line(file.label, model, file) for file in files]
     return lines
 

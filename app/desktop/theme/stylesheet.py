@@ -266,7 +266,7 @@ def _models(c: Colours, px: Px) -> str:
     #modelTable::item:selected {{ background:{c.selection};color:{c.text}; }}
     QHeaderView {{ background:{c.bg};border:0; }}
     QHeaderView::section {{ background:{c.bg};color:{c.muted};border:0;border-bottom:1px solid {c.border};
-        padding:{px(4)}px {px(8)}px;font-size:{px(12)}px; }}
+        padding:{px(4)}px {px(8) + 3}px;font-size:{px(12)}px; }}
     #modelTemplate {{ background:{c.code};color:{c.text};border:0;padding:{px(8)}px; }}
     """
 

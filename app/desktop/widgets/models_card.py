@@ -58,12 +58,14 @@ class ModelCard(QDialog):
             self.tr("Metadata"),
             (self.tr("Key"), self.tr("Value")),
             [(_cell(fact.label), _cell(fact.value)) for fact in inspection.metadata],
+            widths=(250, 0),
         )
         self._add("metadata", self.tr("Metadata"), self.metadata)
         self.tensors = self._new_table(
             self.tr("Tensors"),
             (self.tr("Name"), self.tr("Type"), self.tr("Shape"), self.tr("Size")),
             [(_cell(row.name), row.type_name, row.shape, bytes_text(row.num_bytes)) for row in inspection.tensors],
+            widths=(0, 80, 130, 90),  # 0 takes what the others leave
             at_end=(3,),
         )
         self._add("tensors", self.tr("Tensors"), self.tensors)
@@ -163,7 +165,13 @@ class ModelCard(QDialog):
         return grid
 
     def _new_table(
-        self, label: str, heads: Sequence[str], rows: Sequence[Sequence[str]], *, at_end: Sequence[int] = ()
+        self,
+        label: str,
+        heads: Sequence[str],
+        rows: Sequence[Sequence[str]],
+        *,
+        widths: Sequence[int],
+        at_end: Sequence[int] = (),
     ) -> QTableView:
         px = self._theme.px
         table = QTableView()
@@ -181,10 +189,9 @@ class ModelCard(QDialog):
         table.verticalHeader().setDefaultSectionSize(px(26))
         header = table.horizontalHeader()
         header.setHighlightSections(False)
-        for column in range(len(heads)):
-            header.resizeSection(column, px(220 if column == 0 else 110))
-        if len(heads) == 2:
-            header.setStretchLastSection(True)
+        for column, width in enumerate(widths):
+            header.resizeSection(column, px(width))
+        header.setSectionResizeMode(widths.index(0), QHeaderView.ResizeMode.Stretch)
         return table
 
     def _new_template(self, template: str) -> QWidget:

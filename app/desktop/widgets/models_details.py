@@ -97,7 +97,7 @@ class FileDetails(QWidget):
         self._file = file
         is_shown = model is not None and file is not None
         self._none.setVisible(not is_shown)
-        self._content.setVisible(is_shown)
+        self._area.setVisible(is_shown)
         if model is None or file is None:
             return
         self._name.setText(shown_name(model.name))
@@ -257,7 +257,6 @@ class FileDetails(QWidget):
         outer.setContentsMargins(0, 0, 0, 0)
         outer.addWidget(self._none, 1)
         outer.addWidget(self._area, 1)
-        self._content.hide()
 
     def _add_buttons(self) -> None:
         offers = self._offers(FileRow("", "", 0))

@@ -34,6 +34,7 @@ from app.desktop.widgets.still_combo_box import StillComboBox
 _WIDE = 680
 _PANEL, _MIN_PANEL = 350, 290
 _PANEL_SHARE = 0.4
+_WITH_TITLE = 480
 _SEARCH = 240
 
 
@@ -214,10 +215,10 @@ class ModelsPage(QWidget):
         head = QFrame()
         head.setObjectName("pageHead")
         self._head_row = QHBoxLayout(head)
-        title = plain_label(self.tr("Models"), role="title")
-        title.setWordWrap(False)
+        self._title = plain_label(self.tr("Models"), role="title")
+        self._title.setWordWrap(False)
         self._head_row.addWidget(self.back_button)
-        self._head_row.addWidget(title)
+        self._head_row.addWidget(self._title)
         self._head_row.addStretch(1)
         for part in (self.search, self.sort, self.rescan_button, self.folders_button):
             self._head_row.addWidget(part)
@@ -314,6 +315,7 @@ class ModelsPage(QWidget):
         else:
             self._headline.setText("")
             self._lead.setText("")
+        self._fit()
 
     def _show_current(self) -> None:
         line = self.model.line(self.list.currentIndex().row())
@@ -358,7 +360,9 @@ class ModelsPage(QWidget):
         is_wide = self._is_wide
         beside = min(max(round(self.width() * _PANEL_SHARE), px(_MIN_PANEL)), px(_PANEL))
         self._panels.setFixedWidth(beside if is_wide else max(self.width(), 1))
-        self._panels.setVisible(is_wide or self._is_panel_open)
+        has_panel = self._is_panel_open or (is_wide and not self.list.isHidden())
+        self._panels.setVisible(has_panel)
+        self._title.setVisible(self.width() >= px(_WITH_TITLE))
         self._left.setVisible(is_wide or not self._is_panel_open)
         for panel in (self.details, self.quantise, self.folders):
             panel.set_alone(is_alone=not is_wide or panel is not self.details)

@@ -98,11 +98,11 @@ class QuantisePanel(QWidget):
         self._name = plain_label(role="muted")
         self._warning = plain_label(role="problem")
         self._state = plain_label(role="muted")
-        self._levels_head = plain_label(self.tr("Levels to make"), role="section")
+        self._levels_head = plain_label(self.tr("Levels to make").upper(), role="section")
         self.more_button = QPushButton(self.tr("More levels"))
         self.more_button.setProperty("kind", "outline")
         self.more_button.setCheckable(True)
-        self._matrix_head = plain_label(self.tr("Importance matrix"), role="section")
+        self._matrix_head = plain_label(self.tr("Importance matrix").upper(), role="section")
         self.matrix = StillComboBox(theme)
         self.matrix.setAccessibleName(self.tr("Importance matrix"))
         self._matrix_note = plain_label(role="meta")
@@ -325,6 +325,8 @@ class QuantisePanel(QWidget):
         self._box.setSpacing(px(8))
         self._levels.setSpacing(px(2))
         self._head.setSpacing(px(6))
+        for heading in (self._levels_head, self._matrix_head):
+            heading.setContentsMargins(0, px(8), 0, 0)
 
 
 def exact_text(num_bytes: int) -> str:
