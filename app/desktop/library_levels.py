@@ -85,9 +85,8 @@ class LibraryLevels:
                 )
             elif is_usual:
                 levels.append(LevelChoice(name, 0, is_usual=True, why_not=f"{best.message} {best.hint}".strip()))
-        matrices: tuple[Matrix, ...] = (Matrix.NONE, Matrix.BUNDLED, Matrix.TEXT, Matrix.FILE)
-        if self._build_matrix is None:
-            matrices: tuple[Matrix, ...] = (Matrix.NONE, Matrix.FILE)
+        can_build = self._build_matrix is not None
+        matrices = tuple(Matrix) if can_build else (Matrix.NONE, Matrix.FILE)
         free = next((plan.free_bytes for plan in plans.values() if isinstance(plan, QuantizePlan)), 0)
         room = max(0, free - _SPARE_BYTES)
         return QuantiseOffer(

@@ -15,7 +15,7 @@ from app.desktop.bridge.model_jobs import Job
 from app.desktop.itemmodels.model_rows import (
     Fact,
     FileRow,
-    Fit,
+    FitFigures,
     FolderRow,
     Inspection,
     MadeLevel,
@@ -36,11 +36,7 @@ from models import (
     ModelKind,
     ModelsError,
     RemovedModel,
-    Room,
     ScanProgress,
-    Verdict,
-    Wish,
-    fit,
     read_contents,
     read_gguf_info,
     verify_file,
@@ -49,12 +45,8 @@ from models import (
 _BATCH_S = 0.25
 _NAMED = 3
 
-_FITS = {
-    Verdict.FITS: Fit.FITS,
-    Verdict.TIGHT: Fit.TIGHT,
-    Verdict.DOES_NOT_FIT: Fit.TOO_LARGE,
-    Verdict.UNKNOWN: Fit.UNKNOWN,
-}
+MeasureFit = Callable[[Sequence[GGUFInfo]], FitFigures]
+"""Tells whether a model fits, from what its files say, the first one first."""
 
 
 class LibraryShelf:
@@ -62,7 +54,7 @@ class LibraryShelf:
 
     Args:
         models_dir: where levels that are made are put.
-        room: tells what is free now, with what the loaded model would give back.
+        look_at_memory: returns what tells whether a model fits what is free at this moment; None where nothing does.
         used_at: when files were loaded last, by path.
         build_matrix: None where no matrix can be computed.
     """
@@ -72,17 +64,17 @@ class LibraryShelf:
         library: Library,
         *,
         models_dir: Path,
-        room: Callable[[], Room],
+        look_at_memory: Callable[[], MeasureFit] | None = None,
         used_at: Callable[[], Mapping[str, float]] = dict,
         build_matrix: BuildMatrix | None = None,
     ) -> None:
         self._library = library
-        self._room = room
+        self._look_at_memory = look_at_memory
         self._used_at = used_at
         self._levels = LibraryLevels(models_dir, build_matrix)
         self._lock = threading.Lock()
         self._entries: dict[str, LibraryEntry] = {}
-        self._last_fits: dict[str, dict[str, Any]] = {}  # shown until a new scan is measured
+        self._last_fits: dict[str, FitFigures] = {}  # shown until a new scan is measured
         self._infos: dict[str, tuple[tuple[int, int], tuple[GGUFInfo, ...]]] = {}
 
     # --- what there is ---
@@ -106,13 +98,15 @@ class LibraryShelf:
         with self._lock:
             entries = list(self._entries.values())
         rows = {str(entry.path): self._row(entry) for entry in entries}
-        room, reported_at = self._room(), time.monotonic()
+        if self._look_at_memory is None:
+            return _grouped(entries, rows)
+        measure, reported_at = self._look_at_memory(), time.monotonic()
         for entry in entries:
             if job.is_cancelled:
                 break
             path = str(entry.path)
             if entry.can_chat:
-                rows[path] = self._with_fit(rows[path], entry, room)
+                rows[path] = self._with_fit(rows[path], entry, measure)
             if time.monotonic() - reported_at > _BATCH_S:
                 reported_at = time.monotonic()
                 job.report(_grouped(entries, rows))
@@ -255,24 +249,16 @@ class LibraryShelf:
             num_parts=len(entry.paths) + len(entry.missing_parts),
             missing=entry.missing_parts,
             also_in=tuple(str(place) for place in entry.other_places),
-            **self._last_fits.get(str(entry.path), {}),
+            **self._last_fits.get(str(entry.path), FitFigures())._asdict(),
         )
 
-    def _with_fit(self, row: FileRow, entry: LibraryEntry, room: Room) -> FileRow:
+    def _with_fit(self, row: FileRow, entry: LibraryEntry, measure: MeasureFit) -> FileRow:
         try:
-            first, *parts = self._read_infos(entry)
-            found = fit(first, Wish(), room, parts=parts)
+            figures = measure(self._read_infos(entry))
         except (ModelsError, OSError, ValueError):
             return row
-        fits = {
-            "fit": _FITS[found.verdict],
-            "needed_bytes": found.needed_bytes,
-            "free_bytes": found.free_bytes,
-            "max_ctx": found.largest_n_ctx or 0,
-            "tokens_per_s": found.decode_rate,
-        }
-        self._last_fits[row.path] = fits
-        return row._replace(**fits)
+        self._last_fits[row.path] = figures
+        return row._replace(**figures._asdict())
 
     def _read_infos(self, entry: LibraryEntry) -> tuple[GGUFInfo, ...]:
         status = entry.path.stat()

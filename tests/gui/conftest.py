@@ -74,9 +74,11 @@ def desk(make_desk: Callable[..., Desk]) -> Desk:
 
 
 @pytest.fixture
-def hand(desk: Desk) -> Iterator[Hand]:
-    """Whoever uses the Models page."""
-    desk.window.resize(1280, 760)
-    hand = Hand(desk)
+def hand(theme: Theme, qtbot: QtBot) -> Iterator[Hand]:
+    """Whoever uses the Models page, in a window of its own."""
+    hand = Hand(theme, qtbot)
     yield hand
     hand.shelf.gate.set()
+    hand.jobs.close()
+    hand.window.close()
+    hand.window.deleteLater()

@@ -1,6 +1,7 @@
 """The shelf of the Models page over a real library: what its rows say, and what is done to real files."""
 
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -9,6 +10,7 @@ from app.desktop.bridge.model_jobs import Job
 from app.desktop.itemmodels.model_rows import (
     FileRow,
     Fit,
+    FitFigures,
     MakeProgress,
     Matrix,
     ModelRow,
@@ -16,23 +18,23 @@ from app.desktop.itemmodels.model_rows import (
     ScanCount,
     Section,
 )
-from app.desktop.library_shelf import LibraryShelf
+from app.desktop.library_shelf import LibraryShelf, MeasureFit
 from app.errors import ModelFileUnreadable
-from models import Library, LibraryError, Room, ScanRoot, read_gguf_info
+from models import Library, LibraryError, ScanRoot, read_gguf_info
 from tests.support.gguf_files import write_other_kinds, write_tiny_model
 from tests.support.small_models import library_of, write_small, write_split
-
-PLENTY = 1 << 40
 
 
 class Shelf(LibraryShelf):
     """A shelf, what it reported, and the folders it is over."""
 
-    def __init__(self, tmp_path: Path, library: Library, *, free_bytes: int = PLENTY) -> None:
+    def __init__(
+        self, tmp_path: Path, library: Library, *, look_at_memory: Callable[[], MeasureFit] | None = None
+    ) -> None:
         super().__init__(
             library,
             models_dir=tmp_path / "ours",
-            room=lambda: Room(free_bytes=free_bytes, read_bandwidth=10e9),
+            look_at_memory=look_at_memory,
             used_at=lambda: {str(tmp_path / "ours" / "tiny.gguf"): 7.0},
         )
         self.ours = tmp_path / "ours"
@@ -110,19 +112,17 @@ def test_same_bytes_are_shown_once_with_both_places(shelf: Shelf) -> None:
     assert len(row.also_in) == 1
 
 
-@pytest.mark.parametrize(("free_bytes", "fit"), [(PLENTY, Fit.FITS), (1 << 20, Fit.TOO_LARGE)], ids=["much", "little"])
-def test_fit_is_of_what_is_free_now(tmp_path: Path, free_bytes: int, fit: Fit) -> None:
-    shelf = Shelf(tmp_path, library_of(tmp_path), free_bytes=free_bytes)
-    write_tiny_model(shelf.ours / "tiny.gguf")
+def test_figures_of_the_memory_are_shown_and_kept_for_the_next_look(tmp_path: Path) -> None:
+    (tmp_path / "ours").mkdir()
+    path = write_tiny_model(tmp_path / "ours" / "tiny.gguf")
+    figures = FitFigures(Fit.TIGHT, 300, 400, 512, 9.5)
+    shelf = Shelf(tmp_path, library_of(tmp_path), look_at_memory=lambda: lambda infos: figures)
     assert shelf.rows()["tiny.gguf"].fit is Fit.UNKNOWN
     (model,) = shelf.fits(shelf.job)
     row = model.files[0]
-    assert row.fit is fit
-    assert row.needed_bytes > 0
-    assert row.free_bytes == free_bytes
-    assert row.tokens_per_s is not None
-    assert row.used_at == 7.0
-    assert shelf.rows()["tiny.gguf"].fit is fit  # the next look keeps it until it is measured again
+    assert (row.path, row.used_at) == (str(path), 7.0)
+    assert (row.fit, row.needed_bytes, row.free_bytes, row.max_ctx, row.tokens_per_s) == figures
+    assert shelf.rows()["tiny.gguf"].fit is Fit.TIGHT
 
 
 def test_folders_are_those_that_are_there(shelf: Shelf, tmp_path: Path) -> None:
@@ -165,7 +165,7 @@ def test_file_that_has_gone_is_a_sentence(shelf: Shelf) -> None:
 
 
 def test_levels_are_offered_with_their_size_and_made(shelf: Shelf) -> None:
-    source = write_tiny_model(shelf.ours / "tiny-F16.gguf")
+    source = write_tiny_model(shelf.ours / "tiny-F16.gguf", n_embd=256, n_layer=1)
     shelf.rows()
     offer = shelf.offer(str(source))
     levels = {level.type_name: level for level in offer.levels}
@@ -183,7 +183,7 @@ def test_levels_are_offered_with_their_size_and_made(shelf: Shelf) -> None:
 
 
 def test_making_that_is_given_up_leaves_nothing(shelf: Shelf) -> None:
-    source = write_tiny_model(shelf.ours / "tiny-F16.gguf")
+    source = write_tiny_model(shelf.ours / "tiny-F16.gguf", n_embd=256, n_layer=1)
     shelf.rows()
     before = set(shelf.ours.iterdir())
     shelf.job.cancel()

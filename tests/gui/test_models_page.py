@@ -8,34 +8,14 @@ import pytest
 from PySide6.QtCore import Qt
 from PySide6.QtGui import QGuiApplication
 from PySide6.QtTest import QTest
-from PySide6.QtWidgets import QApplication, QWidget
+from PySide6.QtWidgets import QApplication
 
 from app.desktop.itemmodels.model_rows import Fit, Sort
 from app.desktop.widgets.models_card import ModelCard
 from app.desktop.widgets.models_details import FileAction
 from app.errors import ModelFileUnreadable
 from tests.gui.models_hand import FOREIGN, LARGE, LIBRARY, SMALL, Hand
-from tests.gui.scripted_engine import Desk
 from tests.gui.scripted_shelf import file_row, large_library, model_row, odd_files
-
-
-def test_key_opens_the_page_and_esc_leaves_it(hand: Hand) -> None:
-    hand.open()
-    assert hand.page.search.hasFocus()
-    QTest.keyClick(hand.page.search, Qt.Key.Key_Down)
-    assert hand.page.list.hasFocus()
-    QTest.keyClick(hand.page.list, Qt.Key.Key_Escape)
-    assert hand.desk.window.page is None
-    assert hand.desk.composer.text_edit.hasFocus()
-
-
-def test_menus_lead_to_the_page(hand: Hand) -> None:
-    entries = [action.text().partition("\t")[0] for action in hand.desk.parts.actions.menu().actions()]
-    assert "All models" in entries
-    menu = hand.desk.parts.picker.menu()
-    next(action for action in menu.actions() if action.text() == "All models …").trigger()
-    assert hand.desk.window.page is hand.page
-    hand.settle()
 
 
 def test_levels_stand_below_their_model(hand: Hand) -> None:
@@ -62,14 +42,14 @@ def test_nothing_found_says_what_to_do(hand: Hand) -> None:
     assert "No models yet" in hand.page.said
     assert hand.page.add_button.isVisible()
     QTest.mouseClick(hand.page.starter_button, Qt.MouseButton.LeftButton)
-    assert hand.desk.window.page is None
-    assert hand.desk.parts.model.wanted == "starter"
+    assert hand.window.page is None
+    assert hand.chosen == ["starter"]
 
 
 def test_scan_tells_how_far_it_is_and_can_be_given_up(hand: Hand) -> None:
     hand.shelf.gate.clear()
     hand.shelf.models = LIBRARY
-    hand.desk.parts.models.show()
+    hand.presenter.show()
     hand.wait_for("scan", "12 files so far")
     assert "Looking for models" in hand.page.said
     assert not hand.page.rescan_button.isEnabled()
@@ -84,7 +64,7 @@ def test_scan_tells_how_far_it_is_and_can_be_given_up(hand: Hand) -> None:
 def test_what_was_known_is_shown_before_the_scan_ends(hand: Hand) -> None:
     hand.shelf.gate.clear()
     hand.shelf.cached, hand.shelf.models = LIBRARY[:1], LIBRARY
-    hand.desk.parts.models.show()
+    hand.presenter.show()
     hand.qtbot.waitUntil(lambda: hand.page.summary == "1 model, 2 files")
     hand.shelf.gate.set()
     hand.settle()
@@ -129,7 +109,7 @@ def test_search_without_a_match_says_so_and_esc_takes_it_back(hand: Hand) -> Non
     assert "zebra" in hand.page.said
     QTest.keyClick(hand.page.search, Qt.Key.Key_Escape)
     assert len(hand.texts()) == 12
-    assert hand.desk.window.page is hand.page
+    assert hand.window.page is hand.page
 
 
 @pytest.mark.parametrize(
@@ -205,24 +185,13 @@ def test_row_says_all_of_itself_to_a_screen_reader(hand: Hand) -> None:
     assert spoken == "SmolLM2 135M Instruct, Q4_K_M, 105 MiB, Fits, about 61.5 tok/s, context 8,192, Fireside"
 
 
-def test_keyboard_alone_loads_a_model(hand: Hand) -> None:
-    hand.open()
-    QTest.keyClick(hand.page.list, Qt.Key.Key_Home)
-    QTest.keyClick(hand.page.list, Qt.Key.Key_Return)
-    button = hand.page.details.buttons[FileAction.CHAT]
-    assert button.hasFocus()
-    QTest.keyClick(button, Qt.Key.Key_Space)
-    assert hand.desk.window.page is None
-    assert hand.desk.parts.model.wanted == FOREIGN.path
-
-
 @pytest.mark.qt_log_ignore("propagateSizeHints")  # of the platform without a screen
 def test_inspecting_shows_what_the_file_holds(hand: Hand) -> None:
     hand.open()
     hand.click_row(SMALL.path)
     hand.press(FileAction.INSPECT)
-    hand.qtbot.waitUntil(lambda: hand.desk.window.findChild(ModelCard) is not None)
-    card = hand.desk.window.findChild(ModelCard)
+    hand.qtbot.waitUntil(lambda: hand.window.findChild(ModelCard) is not None)
+    card = hand.window.findChild(ModelCard)
     assert card is not None
     assert "llama" in card.texts
     assert "135 tensors" in card.texts
@@ -232,7 +201,7 @@ def test_inspecting_shows_what_the_file_holds(hand: Hand) -> None:
     QTest.mouseClick(card.tabs["metadata"], Qt.MouseButton.LeftButton)
     assert card.metadata.model().index(3, 1).data() == "value 3"
     QTest.keyClick(card, Qt.Key.Key_Escape)
-    hand.qtbot.waitUntil(lambda: hand.desk.window.findChild(ModelCard) is None)
+    hand.qtbot.waitUntil(lambda: hand.window.findChild(ModelCard) is None)
 
 
 def test_verifying_tells_how_far_it_is_and_how_it_ended(hand: Hand) -> None:
@@ -273,12 +242,12 @@ def test_removal_can_be_undone(hand: Hand) -> None:
     hand.open()
     hand.click_row(SMALL.path)
     hand.press(FileAction.REMOVE)
-    hand.qtbot.waitUntil(lambda: bool(hand.desk.window.notices.notices))
+    hand.qtbot.waitUntil(lambda: bool(hand.window.notices.notices))
     hand.settle()
     assert hand.page.model.row_of(SMALL.path) == -1
-    notice = hand.desk.window.notices.notices[0]
+    notice = hand.window.notices.notices[0]
     assert notice.text == "SmolLM2 135M Instruct Q4_K_M is in the trash."
-    button = hand.desk.window.notices.button(notice.key, "Undo")
+    button = hand.window.notices.button(notice.key, "Undo")
     assert button is not None
     QTest.mouseClick(button, Qt.MouseButton.LeftButton)
     hand.qtbot.waitUntil(lambda: hand.page.model.row_of(SMALL.path) >= 0)
@@ -319,18 +288,16 @@ def test_any_path_is_copied_as_it_is(hand: Hand) -> None:
     assert QGuiApplication.clipboard().text() == PATH
 
 
-def test_any_path_is_shown_in_its_folder(hand: Hand, monkeypatch: pytest.MonkeyPatch) -> None:
-    opened: list[str] = []
-    monkeypatch.setattr(hand.desk.parts.models, "_open_folder", opened.append)
+def test_any_path_is_shown_in_its_folder(hand: Hand) -> None:
     hand.open((model_row("Odd", file_row(PATH)),))
     hand.press(FileAction.SHOW)
-    assert opened == ["/home/ä日 #?%20&'"]
+    assert hand.shown == ["/home/ä日 #?%20&'"]
 
 
 def test_folder_is_added_and_taken_away(hand: Hand) -> None:
     hand.open()
     scans = hand.shelf.count("scan")
-    hand.desk.parts.models.add_folder(PATH)
+    hand.presenter.add_folder(PATH)
     hand.qtbot.waitUntil(lambda: hand.shelf.count("scan") == scans + 1)
     hand.settle()
     QTest.mouseClick(hand.page.folders_button, Qt.MouseButton.LeftButton)
@@ -343,47 +310,19 @@ def test_folder_is_added_and_taken_away(hand: Hand) -> None:
     hand.settle()
     assert hand.page.folders.remove_button(PATH) is None
     QTest.keyClick(hand.page.folders, Qt.Key.Key_Escape)
-    assert hand.desk.window.page is hand.page
+    assert hand.window.page is hand.page
     assert not hand.page.folders.isVisible()
 
 
 def test_narrow_window_shows_the_list_or_the_file(hand: Hand) -> None:
-    hand.desk.window.resize(400, 640)
+    hand.window.resize(400, 640)
     hand.open()
     assert hand.page.list.isVisible() and not hand.page.details.isVisible()
     hand.click_row(SMALL.path)
     assert hand.page.details.isVisible() and not hand.page.list.isVisible()
     QTest.keyClick(hand.page.details.buttons[FileAction.CHAT], Qt.Key.Key_Escape)
     assert hand.page.list.hasFocus()
-    assert hand.desk.window.page is hand.page
-
-
-@pytest.mark.parametrize("width", [400, 560, 820, 1400])
-@pytest.mark.parametrize("zoom", [1.0, 2.0])
-def test_nothing_is_wider_than_the_window(hand: Hand, width: int, zoom: float) -> None:
-    hand.desk.parts.theme.set_zoom(zoom)
-    hand.desk.window.resize(width, 640)
-    hand.open()
-    QApplication.processEvents()
-    page = hand.page
-    for part in page.findChildren(QWidget):
-        if part.isVisible() and part.parentWidget() is not None and not part.isWindow():
-            right = part.mapTo(page, part.rect().topRight()).x()
-            assert right <= page.width(), f"{type(part).__name__} {part.objectName()}"
-
-
-def test_tab_reaches_every_action(hand: Hand) -> None:
-    hand.open()
-    hand.click_row(SMALL.path)
-    wanted = {hand.page.search, hand.page.sort, hand.page.folders_button, hand.page.list}
-    wanted |= set(hand.page.details.buttons.values())
-    seen: set[QWidget] = set()
-    focused = QApplication.focusWidget()
-    while focused is not None and focused not in seen:
-        seen.add(focused)
-        QTest.keyClick(focused, Qt.Key.Key_Tab)
-        focused = QApplication.focusWidget()
-    assert wanted - seen == set()
+    assert hand.window.page is hand.page
 
 
 def test_hundreds_of_files_cost_the_window_little(hand: Hand) -> None:
@@ -406,10 +345,6 @@ def test_first_file_is_chosen_and_its_neighbour_when_it_goes(hand: Hand) -> None
     QTest.mouseClick(hand.page.rescan_button, Qt.MouseButton.LeftButton)
     hand.settle()
     assert hand.page.path == SMALL.path
-
-
-def test_use_of_a_model_is_remembered(desk: Desk) -> None:
-    assert list(desk.parts.settings.now.models_used) == ["/models/small.gguf"]
 
 
 @pytest.mark.parametrize("fit", [Fit.UNKNOWN, Fit.TIGHT, Fit.TOO_LARGE])

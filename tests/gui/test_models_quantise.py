@@ -126,7 +126,10 @@ def test_levels_that_fail_are_named_beside_those_that_were_made(offered: Hand) -
     )
     tick(offered, "Q8_0", "Q4_K_M")
     start(offered)
-    offered.wait_for("quantise", "Not made of SmolLM2 135M Instruct F16: Q4_K_M. Q8_0 made. Q4_K_M: The disk is full. Free some space.")
+    offered.wait_for(
+        "quantise",
+        "Not made of SmolLM2 135M Instruct F16: Q4_K_M. Q8_0 made. Q4_K_M: The disk is full. Free some space.",
+    )
     offered.settle()
 
 
@@ -149,4 +152,4 @@ def test_file_of_which_nothing_can_be_made_says_why(hand: Hand) -> None:
 def test_esc_goes_back_from_the_levels_to_the_file(offered: Hand) -> None:
     QTest.keyClick(offered.page.quantise.back_button, Qt.Key.Key_Escape)
     assert offered.page.details.isVisible()
-    assert offered.desk.window.page is offered.page
+    assert offered.window.page is offered.page

@@ -90,6 +90,16 @@ class FileRow(NamedTuple):
     also_in: tuple[str, ...] = ()
 
 
+class FitFigures(NamedTuple):
+    """What is reckoned of a file and the memory that is free; see FileRow."""
+
+    fit: Fit = Fit.UNKNOWN
+    needed_bytes: int = 0
+    free_bytes: int = 0
+    max_ctx: int = 0
+    tokens_per_s: float | None = None
+
+
 class ModelRow(NamedTuple):
     """A model and its levels.
 

@@ -5,6 +5,7 @@ import enum
 import re
 
 from PySide6.QtCore import QDateTime, QLocale, Qt, Signal
+from PySide6.QtGui import QResizeEvent
 from PySide6.QtWidgets import QGridLayout, QHBoxLayout, QLabel, QMenu, QPushButton, QScrollArea, QVBoxLayout, QWidget
 
 from app.desktop.itemmodels.model_list import shown_name
@@ -17,6 +18,7 @@ from app.desktop.widgets.plain_label import plain_label
 
 _MAX_TEXT = 400
 _MAX_FACTS = 12
+_MARGIN = 16
 _BREAK = "\u200b"
 
 
@@ -71,6 +73,7 @@ class FileDetails(QWidget):
         self._none = plain_label(self.tr("Choose a file to see what it is and what can be done with it."), role="muted")
         self.buttons = {action: QPushButton() for action in FileAction}
         self._facts: list[tuple[QLabel, QLabel]] = []
+        self._num_columns = 0
         self._build()
         theme.changed.connect(self._on_theme_changed)
         self._on_theme_changed()
@@ -139,6 +142,11 @@ class FileDetails(QWidget):
     def set_alone(self, *, is_alone: bool) -> None:
         """Offer the way back where the list is not seen beside."""
         self.back_button.setVisible(is_alone)
+
+    def resizeEvent(self, event: QResizeEvent) -> None:
+        """See QWidget."""
+        super().resizeEvent(event)
+        self._place_buttons()
 
     def _offers(self, file: FileRow) -> dict[FileAction, _Offer]:
         can_chat = file.can_chat and not file.problem
@@ -260,13 +268,24 @@ class FileDetails(QWidget):
 
     def _add_buttons(self) -> None:
         offers = self._offers(FileRow("", "", 0))
-        for number, (action, button) in enumerate(self.buttons.items()):
+        for action, button in self.buttons.items():
             button.setText(offers[action].label)
             button.setProperty("kind", "primary" if action is FileAction.CHAT else "outline")
             button.clicked.connect(lambda _=False, action=action: self._ask(action))
-            width = 2 if action in (FileAction.CHAT,) else 1
-            cell = 0 if action is FileAction.CHAT else number + 1
-            self._grid.addWidget(button, cell // 2, cell % 2, 1, width)
+            button.setMinimumWidth(1)
+
+    def _place_buttons(self) -> None:
+        """Put the buttons side by side, or below each other where they would be cut."""
+        px = self._theme.px
+        widest = max(button.sizeHint().width() for button in self.buttons.values())
+        num_columns = 2 if 2 * widest + px(6 + 2 * _MARGIN) <= self.width() else 1
+        if num_columns == self._num_columns:
+            return
+        self._num_columns = num_columns
+        for number, (action, button) in enumerate(self.buttons.items()):
+            is_first = action is FileAction.CHAT
+            cell = 0 if is_first else number - 1 + num_columns
+            self._grid.addWidget(button, cell // num_columns, cell % num_columns, 1, num_columns if is_first else 1)
 
     def _add_facts(self) -> None:
         for row in range(_MAX_FACTS):
@@ -286,13 +305,14 @@ class FileDetails(QWidget):
 
     def _on_theme_changed(self) -> None:
         px = self._theme.px
-        self._box.setContentsMargins(px(16), px(12), px(16), px(16))
+        self._box.setContentsMargins(px(_MARGIN), px(12), px(_MARGIN), px(16))
         self._box.setSpacing(px(10))
         self._head.setSpacing(px(6))
         self._grid.setSpacing(px(6))
         self._facts_grid.setHorizontalSpacing(px(12))
         self._facts_grid.setVerticalSpacing(px(5))
         self._none.setContentsMargins(px(24), 0, px(24), 0)
+        self._place_buttons()
 
 
 def breakable(text: str) -> str:

@@ -226,7 +226,6 @@ class ModelsPage(QWidget):
         self._left = QWidget()
         left = QVBoxLayout(self._left)
         left.setContentsMargins(0, 0, 0, 0)
-        left.setSpacing(0)
         self._left_box = left
         left.addWidget(self.jobs)
         left.addWidget(self._summary)
@@ -375,6 +374,7 @@ class ModelsPage(QWidget):
         self._head_row.setContentsMargins(px(8), px(4), px(8), px(4))
         self._head_row.setSpacing(px(8))
         self._left_box.setContentsMargins(px(12), px(8), px(12), px(8))
+        self._left_box.setSpacing(px(4))
         self._summary.setContentsMargins(px(12), px(4), 0, px(2))
         self._middle_box.setContentsMargins(px(16), px(16), px(16), px(16))
         self._middle_box.setSpacing(px(10))
