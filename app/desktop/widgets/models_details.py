@@ -282,6 +282,8 @@ class FileDetails(QWidget):
         if num_columns == self._num_columns:
             return
         self._num_columns = num_columns
+        for label, _ in self._facts:
+            label.setWordWrap(num_columns == 1)
         for number, (action, button) in enumerate(self.buttons.items()):
             is_first = action is FileAction.CHAT
             cell = 0 if is_first else number - 1 + num_columns
@@ -318,4 +320,4 @@ class FileDetails(QWidget):
 def breakable(text: str) -> str:
     """Return text that can be wrapped after the marks in a path, and in long words."""
     broken = re.sub(r"([/\\_.,-])", "\\1\u200b", text)
-    return re.sub(r"([^\s\u200b]{20})(?=[^\s\u200b])", "\\1\u200b", broken)
+    return re.sub(r"([^\s\u200b]{12})(?=[^\s\u200b])", "\\1\u200b", broken)
