@@ -1,14 +1,18 @@
 """The Models page in the whole window: the ways to it and back, the keyboard, and every width."""
 
+from collections.abc import Iterator
+
 import pytest
 from PySide6.QtCore import Qt
 from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QApplication, QWidget
 
+from app.desktop.widgets.models_card import ModelCard
 from app.desktop.widgets.models_details import FileAction
 from app.desktop.widgets.models_page import ModelsPage
-from tests.gui.models_hand import FOREIGN, LIBRARY
+from tests.gui.models_hand import FOREIGN, LARGE, LIBRARY, Hand
 from tests.gui.scripted_engine import Desk
+from tests.gui.translated import MarkingTranslator, untranslated
 
 KEYS = Qt.KeyboardModifier.ControlModifier | Qt.KeyboardModifier.ShiftModifier
 
@@ -98,3 +102,38 @@ def _too_wide(page: ModelsPage) -> list[str]:
         for part in parts
         if part.mapTo(page, part.rect().topRight()).x() > page.width()
     ]
+
+
+@pytest.fixture
+def translator(qapp: QApplication) -> Iterator[MarkingTranslator]:
+    translator = MarkingTranslator()
+    qapp.installTranslator(translator)
+    yield translator
+    qapp.removeTranslator(translator)
+
+
+@pytest.mark.qt_log_ignore("propagateSizeHints")  # of the platform without a screen
+def test_every_text_goes_through_the_translation(translator: MarkingTranslator, hand: Hand) -> None:
+    hand.shelf.problems = ("DATA",)
+    hand.open()
+    hand.click_row(LARGE.path)
+    hand.press(FileAction.VERIFY)
+    hand.press(FileAction.INSPECT)
+    hand.press(FileAction.QUANTISE)
+    hand.qtbot.waitUntil(lambda: bool(hand.page.quantise.boxes) and hand.window.findChild(ModelCard) is not None)
+    hand.page.jobs.show_running("scan", translator.translate("", "Looking"), 0.5)
+    said = [
+        line
+        for line in untranslated(hand.page) + untranslated(hand.window.findChild(ModelCard) or hand.window)
+        if not any(data in line.replace("\u200b", "") for data in _DATA)
+    ]
+    assert said == []
+    menu = hand.page.details.menu()
+    assert [action.text() for action in menu.actions() if action.text() and "⟦" not in action.text()] == []
+
+
+# What is in no language: names of files, models, types and programs, and what the library said of them.
+_DATA = (
+    *("SmolLM2", "Q8_0", "Q4_K_M", "Q3_K_L", "IQ3_XXS", "Q2_K", "Q4_K", "Q6_K", "F16", "GiB", "MiB", "apache", "llama"),
+    *("/home/a", "Fireside", "LM Studio", "DATA", "text: 30", "Architecture", "Layers", "File", "135 M"),
+)
