@@ -359,16 +359,17 @@ class ModelsPresenter(QObject):
         return file_name(self._models, path)
 
     def _cancel(self, key: str) -> None:
-        page = self.page
-        page.jobs.dismiss(key)
+        strips = self.page.jobs
         if key == _SCAN:  # what was found so far is worth having
             self._jobs.stop(key)
-            page.show_scanning(is_scanning=False)
-            return
-        self._jobs.cancel(key)
+            self.page.show_scanning(is_scanning=False)
+        else:
+            self._jobs.cancel(key)
         if key == _QUANTISE:
             text = self.tr("Quantising {name} was cancelled.").format(name=self._in_work.get(key, ""))
-            page.jobs.show_outcome(key, text, self.tr("What was begun is removed."))
+            strips.show_outcome(key, text, self.tr("What was begun is removed."))
+        else:
+            strips.dismiss(key)
 
     def _new_page(self) -> ModelsPage:
         page = ModelsPage(self._theme, self._window)

@@ -9,6 +9,7 @@ from pytestqt.qtbot import QtBot
 from app.desktop.bridge.model_jobs import ModelJobs
 from app.desktop.itemmodels.model_rows import ModelRow
 from app.desktop.models_presenter import ModelsPresenter
+from app.desktop.models_shelf import Shelf
 from app.desktop.session.user_settings import UserSettings
 from app.desktop.theme.theme import Theme
 from app.desktop.widgets.models_details import FileAction
@@ -65,11 +66,12 @@ class Hand:
     """Opens the page and uses it with mouse and keys.
 
     Attributes:
+        shelf: says what there is, unless another one was given.
         chosen: what was to be loaded, in order.
         shown: folders that were to be shown, in order.
     """
 
-    def __init__(self, theme: Theme, qtbot: QtBot) -> None:
+    def __init__(self, theme: Theme, qtbot: QtBot, shelf: Shelf | None = None) -> None:
         self.qtbot = qtbot
         self.shelf = ScriptedShelf()
         self.window = Host(theme)
@@ -79,7 +81,7 @@ class Hand:
         self.presenter = ModelsPresenter(
             theme,
             self.window,  # type: ignore[arg-type]
-            make_shelf=lambda: self.shelf,
+            make_shelf=lambda: shelf or self.shelf,
             jobs=self.jobs,
             model=Session(self.window),  # type: ignore[arg-type]
             settings=UserSettings(Settings(), lambda name, value: None),
