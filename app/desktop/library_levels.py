@@ -1,6 +1,7 @@
 """LibraryLevels: which levels can be made of a model of the library, and the making of them."""
 
 import tempfile
+import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Protocol
@@ -18,6 +19,7 @@ from models import (
     QUANTIZE_TYPES,
     LibraryEntry,
     QuantizeEnd,
+    QuantizeError,
     QuantizePlan,
     QuantizeProgress,
     QuantizeRefused,
@@ -26,9 +28,12 @@ from models import (
     plan_ladder,
 )
 
-_USUAL_TYPES = frozenset({"Q8_0", "Q6_K", "Q5_K_M", "Q4_K_M", "Q4_0", "Q3_K_M", "Q2_K", "IQ3_XXS"})
+USUAL_TYPES = frozenset({"Q8_0", "Q6_K", "Q5_K_M", "Q4_K_M", "Q4_0", "Q3_K_M", "Q2_K", "IQ3_XXS"})
 _SPARE_BYTES = 64 << 20
 _POLL_S = 0.1
+_MIN_SHARE_FOR_ESTIMATE = 0.02
+
+_Planned = tuple[QuantizePlan | QuantizeError, bool]
 
 
 class BuildMatrix(Protocol):
@@ -63,35 +68,31 @@ class LibraryLevels:
         self._models_dir = models_dir
         self._build_matrix = build_matrix
 
-    def offer(self, entry: LibraryEntry) -> QuantiseOffer:
-        """Return what can be made of a file."""
+    def offer(self, entry: LibraryEntry, job: Job) -> QuantiseOffer:
+        """Return what can be made of a file; reports the usual levels first."""
         self._models_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
         outputs = {name: default_output(entry.path, name, self._models_dir) for name in QUANTIZE_TYPES}
-        plans = dict(zip(outputs, plan_ladder(entry.path, outputs), strict=True))
-        # Those that need an importance matrix are planned as if there were one.
-        others = {name: outputs[name] for name, plan in plans.items() if isinstance(plan, QuantizeRefused)}
-        with_matrix = plan_ladder(entry.path, others, builds_imatrix=True) if others else ()
-        needing = dict(zip(others, with_matrix, strict=True))
-        levels, warning = [], ""
-        for name, plan in plans.items():
-            needed = needing.get(name)
-            best = needed if isinstance(needed, QuantizePlan) else plan
-            is_usual = name in _USUAL_TYPES
-            if isinstance(best, QuantizePlan):
-                warning = warning or _source_warning(best)
-                needs = best is needed
-                levels.append(
-                    LevelChoice(name, best.output_bytes, best.bits_per_weight, needs, is_usual, best.type.help)
-                )
+        usual = {name: output for name, output in outputs.items() if name in USUAL_TYPES}
+        planned = _plans(entry.path, usual)
+        job.report(self._offer_of(entry, planned))
+        if not job.is_cancelled:
+            planned |= _plans(entry.path, {name: output for name, output in outputs.items() if name not in usual})
+        return self._offer_of(entry, {name: planned[name] for name in outputs if name in planned})
+
+    def _offer_of(self, entry: LibraryEntry, planned: dict[str, _Planned]) -> QuantiseOffer:
+        levels, warning, room = [], "", 0
+        for name, (plan, needs_matrix) in planned.items():
+            is_usual = name in USUAL_TYPES
+            if isinstance(plan, QuantizePlan):
+                warning = warning or _source_warning(plan)
+                room = max(0, plan.free_bytes - _SPARE_BYTES)
+                bits, note = plan.bits_per_weight, plan.type.help
+                levels.append(LevelChoice(name, plan.output_bytes, bits, needs_matrix, is_usual, note))
             elif is_usual:
-                levels.append(LevelChoice(name, 0, is_usual=True, why_not=f"{best.message} {best.hint}".strip()))
-        can_build = self._build_matrix is not None
-        matrices = tuple(Matrix) if can_build else (Matrix.NONE, Matrix.FILE)
-        free = next((plan.free_bytes for plan in plans.values() if isinstance(plan, QuantizePlan)), 0)
-        room = max(0, free - _SPARE_BYTES)
-        return QuantiseOffer(
-            str(entry.path), entry.title, tuple(levels), room, str(self._models_dir), warning, matrices
-        )
+                levels.append(LevelChoice(name, 0, is_usual=True, why_not=f"{plan.message} {plan.hint}".strip()))
+        matrices = (Matrix.NONE, Matrix.FILE) if self._build_matrix is None else tuple(Matrix)
+        folder = str(self._models_dir)
+        return QuantiseOffer(str(entry.path), entry.title, tuple(levels), room, folder, warning, matrices)
 
     def make(self, entry: LibraryEntry, order: QuantiseOrder, job: Job) -> Sequence[MadeLevel]:
         """Make levels of a file; reports MakeProgress."""
@@ -137,13 +138,31 @@ class LibraryLevels:
 
     def _build(self, source: Path, output: Path, order: QuantiseOrder, job: Job, count: int) -> bool:
         assert self._build_matrix is not None  # no offer names it otherwise
+        began = time.monotonic()
+
+        def report(share: float) -> None:
+            left = (time.monotonic() - began) * (1 - share) / share if share >= _MIN_SHARE_FOR_ESTIMATE else None
+            job.report(MakeProgress("", 1, count, share, left))
+
         return self._build_matrix(
             source,
             output,
             Path(order.matrix_path) if order.matrix is Matrix.TEXT else None,
-            report=lambda share: job.report(MakeProgress("", 1, count, share)),
+            report=report,
             is_cancelled=lambda: job.is_cancelled,
         )
+
+
+def _plans(source: Path, outputs: dict[str, Path]) -> dict[str, _Planned]:
+    """Return a plan for each type, and whether it needs an importance matrix: such are planned as if there were one."""
+    plans: dict[str, _Planned] = {
+        name: (plan, False) for name, plan in zip(outputs, plan_ladder(source, outputs), strict=True)
+    }
+    others = {name: outputs[name] for name, (plan, _) in plans.items() if isinstance(plan, QuantizeRefused)}
+    if others:
+        for name, plan in zip(others, plan_ladder(source, others, builds_imatrix=True), strict=True):
+            plans[name] = plan, True
+    return plans
 
 
 def _source_warning(plan: QuantizePlan) -> str:

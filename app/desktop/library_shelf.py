@@ -204,9 +204,9 @@ class LibraryShelf:
 
     # --- levels ---
 
-    def offer(self, path: str) -> QuantiseOffer:
+    def offer(self, path: str, job: Job) -> QuantiseOffer:
         """See Shelf."""
-        return self._levels.offer(self._entry(path))
+        return self._levels.offer(self._entry(path), job)
 
     def quantise(self, order: QuantiseOrder, job: Job) -> Sequence[MadeLevel]:
         """See Shelf."""

@@ -293,8 +293,12 @@ class ModelsPresenter(QObject):
         self.page.show_panel(panel)
         self._jobs.run(
             _OFFER,
-            lambda _: self._the_shelf().offer(path),
-            JobCalls(on_result=panel.show_offer, on_error=lambda error: panel.show_problem(*error_words(error))),
+            lambda job: self._the_shelf().offer(path, job),
+            JobCalls(
+                on_result=panel.show_offer,
+                on_progress=panel.show_offer,
+                on_error=lambda error: panel.show_problem(*error_words(error)),
+            ),
         )
 
     def _quantise(self, order: QuantiseOrder) -> None:

@@ -47,8 +47,8 @@ class Shelf(Protocol):
     def verify(self, path: str, job: Job) -> int:
         """Check every block of a file, and return how many tensors were checked; reports the share that is done."""
 
-    def offer(self, path: str) -> QuantiseOffer:
-        """Return what can be made of a file."""
+    def offer(self, path: str, job: Job) -> QuantiseOffer:
+        """Return what can be made of a file; reports the same with the usual levels only, as soon as they are known."""
 
     def quantise(self, order: QuantiseOrder, job: Job) -> Sequence[MadeLevel]:
         """Make levels of a file; reports MakeProgress."""

@@ -101,7 +101,7 @@ class ScriptedShelf:
         self._wait("verify", job)
         return 272
 
-    def offer(self, path: str) -> QuantiseOffer:
+    def offer(self, path: str, job: Job) -> QuantiseOffer:
         self._begin("offer", path)
         levels = (
             LevelChoice("Q8_0", 145 << 20, 8.5, note="Cannot be told from the original."),

@@ -167,7 +167,7 @@ def test_file_that_has_gone_is_a_sentence(shelf: Shelf) -> None:
 def test_levels_are_offered_with_their_size_and_made(shelf: Shelf) -> None:
     source = write_tiny_model(shelf.ours / "tiny-F16.gguf", n_embd=256, n_layer=1)
     shelf.rows()
-    offer = shelf.offer(str(source))
+    offer = shelf.offer(str(source), shelf.job)
     levels = {level.type_name: level for level in offer.levels}
     assert levels["Q4_0"].num_bytes < levels["Q8_0"].num_bytes
     assert levels["IQ1_S"].needs_matrix

@@ -1,4 +1,4 @@
-"""The Models page over a real library: a tiny model is found, looked into, checked, made smaller, removed and brought back."""
+"""The Models page over a real library: a tiny model is found, checked, made smaller, removed and brought back."""
 
 from collections.abc import Iterator
 from pathlib import Path

@@ -128,7 +128,9 @@ class ModelCard(QDialog):
         facts.setVerticalSpacing(px(5))
         facts.setColumnStretch(1, 1)
         for row, fact in enumerate(inspection.facts):
-            value = plain_label(breakable(_cell(fact.value)), is_selectable=True)
+            text = _cell(fact.value)
+            is_path = "/" in text or "\\" in text
+            value = plain_label(breakable(text) if is_path else text, is_selectable=True)
             value.setAccessibleName(f"{fact.label}: {fact.value}")
             facts.addWidget(plain_label(fact.label, role="muted"), row, 0, Qt.AlignmentFlag.AlignTop)
             facts.addWidget(value, row, 1)
@@ -156,7 +158,8 @@ class ModelCard(QDialog):
         grid.setVerticalSpacing(px(4))
         grid.setColumnStretch(3, 1)
         for row, (name, count, num_bytes) in enumerate(types):
-            texts = (name, self.tr("{count} tensors").format(count=count_text(count)), bytes_text(num_bytes))
+            counted = self.tr("1 tensor") if count == 1 else self.tr("{count} tensors").format(count=count_text(count))
+            texts = (name, counted, bytes_text(num_bytes))
             for column, text in enumerate(texts):
                 label = plain_label(text)
                 label.setWordWrap(False)

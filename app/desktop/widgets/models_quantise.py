@@ -158,6 +158,9 @@ class QuantisePanel(QWidget):
 
     def show_offer(self, offer: QuantiseOffer) -> None:
         """Show what can be made of a file."""
+        is_same = self._offer is not None and self._offer.path == offer.path
+        chosen = {name for name, box in self.boxes.items() if is_same and box.isChecked()}
+        matrix = self._matrix_kind if is_same else Matrix.NONE
         self._offer = offer
         self._clear()
         self._name.setText(shown_name(offer.name))
@@ -167,12 +170,14 @@ class QuantisePanel(QWidget):
         for kind, label in self._matrices():
             if kind in offer.matrices:
                 self.matrix.addItem(label, kind)
+        self.matrix.setCurrentIndex(max(0, self.matrix.findData(matrix)))
         for level in offer.levels:
             box = self.boxes[level.type_name] = LevelBox(self._theme, level)
             row = QHBoxLayout()
             row.addWidget(box, 1)
             row.addWidget(box.size_label)
             self._levels.addLayout(row)
+            box.setChecked(level.type_name in chosen)
             box.toggled.connect(self._update)
         self._on_more(self.more_button.isChecked())
         self._update()
