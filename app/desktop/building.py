@@ -8,6 +8,7 @@ from app.adapter_files import AdapterFiles
 from app.desktop.adapter_presenter import AdapterPresenter
 from app.desktop.bridge.background import Background, SerialBackground
 from app.desktop.bridge.engine_bridge import EngineBridge
+from app.desktop.bridge.model_jobs import ModelJobs
 from app.desktop.bridge.worker_memory import WorkerMemory
 from app.desktop.chat_keeping import ChatKeeping
 from app.desktop.chat_presenter import ChatPresenter
@@ -15,6 +16,8 @@ from app.desktop.code_saving import CodeSaving
 from app.desktop.find_presenter import FindPresenter
 from app.desktop.inspector_presenter import InspectorParts, InspectorPresenter
 from app.desktop.list_presenter import ListPresenter
+from app.desktop.models_presenter import ModelsPresenter
+from app.desktop.models_shelf import MakeShelf
 from app.desktop.rendering.blocks import BlockParser
 from app.desktop.rendering.formula_images import FormulaImages
 from app.desktop.rendering.highlighting import CodeLexer
@@ -64,6 +67,7 @@ class WindowParts:
     background: Background
     serial: SerialBackground
     bridge: EngineBridge
+    jobs: ModelJobs
     settings: UserSettings
     model: ModelSession
     chats: Chats
@@ -81,6 +85,7 @@ class WindowParts:
     window: MainWindow
     presenter: ChatPresenter
     lists: ListPresenter
+    models: ModelsPresenter
     find: FindPresenter
     frame: WindowFrame
     saving: CodeSaving
@@ -102,6 +107,7 @@ class WindowParts:
         self.background.close()
         self.adapters.close()
         self.serial.close()
+        self.jobs.close()
         self.bridge.close(timeout_s)
         self.keeping.close()
 
@@ -115,6 +121,7 @@ def build_window(
     settings: Settings,
     save: Callable[[str, object], None],
     known: KnownModels,
+    shelf: MakeShelf,
     settings_file: str = "",
     adapter_files: AdapterFiles | None = None,
     open_link: Callable[[str], object] | None = None,
@@ -126,6 +133,7 @@ def build_window(
         starter: tells of the model that comes with the program, when it is first needed.
         save: keeps one setting.
         known: which model files were loaded before.
+        shelf: makes what knows the model files of this computer, when it is first needed.
         settings_file: where the settings are kept, to be shown.
         adapter_files: finds adapters; None looks beside the model alone.
         open_link: opens a target that the user agreed to; None hands it to the desktop.
@@ -220,6 +228,18 @@ def build_window(
         background=SerialBackground(bridge),
         show_notice=lambda notice: actions.show_notice(notice),
     )
+    jobs = ModelJobs(bridge)
+    models = ModelsPresenter(
+        theme,
+        window,
+        make_shelf=lambda: shelf(user, bridge),
+        jobs=jobs,
+        model=model,
+        settings=user,
+        starter_name=lambda: starter().name,
+        choose_model=lambda wanted: actions.choose_model(wanted),
+        show_notice=lambda notice: actions.show_notice(notice),
+    )
     crash_card = CrashCard(theme, window)
     window.notices.add_card(crash_card)
     frame = WindowFrame(theme, window, user, chats)
@@ -238,6 +258,7 @@ def build_window(
         formats=formats,
         starter=starter,
         settings=user,
+        show_models=models.show,
         open_link=open_link,
     )
     saving = CodeSaving(window, background, actions.show_notice)
@@ -253,6 +274,7 @@ def build_window(
         background=background,
         serial=serial,
         bridge=bridge,
+        jobs=jobs,
         settings=user,
         model=model,
         chats=chats,
@@ -270,6 +292,7 @@ def build_window(
         window=window,
         presenter=presenter,
         lists=lists,
+        models=models,
         find=find,
         frame=frame,
         saving=saving,

@@ -42,6 +42,7 @@ class WindowActions(QObject):
     """Connects everything; one for each window.
 
     Args:
+        show_models: shows the page of models.
         open_link: hands an agreed target to the desktop.
     """
 
@@ -62,6 +63,7 @@ class WindowActions(QObject):
         formats: ChatFormatChoice,
         starter: Callable[[], Starter],
         settings: UserSettings,
+        show_models: Callable[[], None],
         open_link: Callable[[str], object] | None = None,
     ) -> None:
         super().__init__(window)
@@ -82,6 +84,7 @@ class WindowActions(QObject):
         self._open_link = open_link or (lambda target: QDesktopServices.openUrl(QUrl(target)))
         calls: Calls = {
             "model": picker.open_menu,
+            "models": show_models,
             "settings": self.show_settings,
             "full_screen": self._toggle_full_screen,
             "shortcuts": self._show_shortcuts,
@@ -94,6 +97,7 @@ class WindowActions(QObject):
         install(window, self.shortcuts)
         self._connect_model()
         self._connect_widgets()
+        picker.models_requested.connect(show_models)
         self._on_model_changed()
 
     @property
