@@ -4,9 +4,9 @@ from typing import NamedTuple
 
 import msgspec
 
-from app.compare.analysis import OF_TEXT, TIMED, Analysis
+from app.compare.analysis import OF_TEXT, Analysis
 from app.compare.pareto import value_on
-from app.compare.results import MEASURES, Column, Mode
+from app.compare.results import MEASURES, Column
 
 AGREEMENT = 0.8
 _EVIDENCE = ("decode_rate", "ttft_s", "peak_memory_bytes")
@@ -67,10 +67,10 @@ def advise(analysis: Analysis, bar: Bar | None = None) -> Advice:
     reaches = {column.id: _reach(analysis, column, bar) for column in sized}
     reached = sorted((column for column in sized if reaches[column.id].is_reached), key=lambda c: _order(analysis, c))
     if not reached:
-        return _nothing_reached(analysis, sized, reaches)
+        return _nothing_reached(analysis, sized, reaches, bar)
     sure = [column for column in reached if reaches[column.id].is_sure]
     first = reached[0]
-    evidence = [*_evidence(analysis, first), *_left_out(analysis, sized, first, reaches)]
+    evidence = [*_asked(bar), *_evidence(analysis, first), *_left_out(analysis, sized, first, reaches)]
     if sure and sure[0].id == first.id:
         return Advice(f"{first.label} is the smallest file within your bar.", tuple(evidence), first.id, True)
     sentence = f"{first.label} is the smallest file within your bar, but the intervals are too wide to be sure"
@@ -79,19 +79,28 @@ def advise(analysis: Analysis, bar: Bar | None = None) -> Advice:
     return Advice(f"{sentence}.", tuple(evidence), first.id)
 
 
+def _asked(bar: Bar) -> list[str]:
+    demands = [
+        f"{MEASURES[name].label.lower()} at {'least' if MEASURES[name].is_higher_better else 'most'} "
+        f"{MEASURES[name].shown(value)}"
+        for name, value in bar.demands().items()
+    ]
+    return [f"Your bar: {', '.join(demands)}."] if demands else []
+
+
 def _reach(analysis: Analysis, column: Column, bar: Bar) -> _Reach:
     missed, is_sure = [], True
     for name, wanted in bar.demands().items():
         measure = MEASURES[name]
         value = value_on(analysis, column.id, name)
-        if name in TIMED and analysis.comparison.mode is not Mode.FAIR:
+        if not analysis.is_fair(name):
             value = None
         if value is None:
-            missed.append(f"{measure.label.lower()} is not known")
+            missed.append(f"{measure.label.lower()} not known")
             continue
         is_good = value >= wanted if measure.is_higher_better else value <= wanted
         if not is_good:
-            missed.append(f"{measure.label.lower()} is {measure.shown(value)}")
+            missed.append(f"{measure.label.lower()} {measure.shown(value)}")
         is_sure = is_sure and _is_sure(analysis, column, name, wanted)
     return _Reach(not missed, is_sure and not missed, tuple(missed))
 
@@ -105,10 +114,13 @@ def _is_sure(analysis: Analysis, column: Column, name: str, wanted: float) -> bo
     return figure.interval.low >= wanted if MEASURES[name].is_higher_better else figure.interval.high <= wanted
 
 
-def _nothing_reached(analysis: Analysis, columns: list[Column], reaches: dict[str, _Reach]) -> Advice:
+def _nothing_reached(analysis: Analysis, columns: list[Column], reaches: dict[str, _Reach], bar: Bar) -> Advice:
     evidence = [
-        f"{column.label}: {' and '.join(reaches[column.id].missed)}."
-        for column in sorted(columns, key=lambda column: _order(analysis, column))
+        *_asked(bar),
+        *(
+            f"{column.label}: {', '.join(reaches[column.id].missed)}."
+            for column in sorted(columns, key=lambda column: _order(analysis, column))
+        ),
     ]
     return Advice("None of these files is within your bar.", tuple(evidence))
 
@@ -120,7 +132,7 @@ def _left_out(analysis: Analysis, columns: list[Column], chosen: Column, reaches
     if not smaller:
         return []
     nearest = max(smaller, key=lambda column: analysis.value(column.id, "file_bytes") or 0.0)
-    return [f"The next smaller one, {nearest.label}, misses it: {' and '.join(reaches[nearest.id].missed)}."]
+    return [f"The next smaller one, {nearest.label}, misses it: {', '.join(reaches[nearest.id].missed)}."]
 
 
 def _evidence(analysis: Analysis, column: Column) -> tuple[str, ...]:
@@ -142,7 +154,7 @@ def _evidence(analysis: Analysis, column: Column) -> tuple[str, ...]:
         lines.append("It is the one that the others are held against.")
     for name in _EVIDENCE:
         figure = analysis.figure(column.id, name)
-        if figure.interval is not None and (name not in TIMED or analysis.comparison.mode is Mode.FAIR):
+        if figure.interval is not None and analysis.is_fair(name):
             noise = ", too noisy to rely on" if figure.is_noisy else ""
             between = _between(figure.interval.low, figure.interval.high, name)
             lines.append(f"{MEASURES[name].label}: {MEASURES[name].shown(figure.interval.value)}{between}{noise}.")

@@ -114,9 +114,11 @@ class Analysis:
         values = [
             (value, column.id)
             for column in self.comparison.columns
-            if (value := self.value(column.id, name)) is not None and not self.figure(column.id, name).is_noisy
+            if not column.error
+            and (value := self.value(column.id, name)) is not None
+            and not self.figure(column.id, name).is_noisy
         ]
-        if measure.is_higher_better is None or len(values) < 2 or not self._is_fair(name):
+        if measure.is_higher_better is None or len(values) < 2 or not self.is_fair(name):
             return None
         values.sort(key=lambda pair: pair[0], reverse=measure.is_higher_better)
         return None if measure.number(values[0][0]) == measure.number(values[1][0]) else values[0][1]
@@ -129,7 +131,7 @@ class Analysis:
         return self._changes[key]
 
     def _change(self, one: str, other: str, name: str) -> Change | None:
-        if not self._is_fair(name) or one == other:
+        if not self.is_fair(name) or one == other:
             return None
         if name in OF_TEXT:
             first, second = self._shares(one, name), self._shares(other, name)
@@ -139,7 +141,8 @@ class Analysis:
         pairs = [(unit, first_units[unit], second_units[unit]) for unit in shared]
         return paired_ratio(_pairs_by_prompt(pairs))
 
-    def _is_fair(self, name: str) -> bool:
+    def is_fair(self, name: str) -> bool:
+        """Whether a measure can be compared, by the way the replies were made."""
         return self.comparison.mode is Mode.FAIR or name not in TIMED
 
     def _shares(self, column_id: str, name: str) -> dict[str, float]:

@@ -6,8 +6,9 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 SIZE = 12.0  # of the letters, as the style of the report sets it
-_LETTER, _WIDE = 0.58, 1.05  # of that size: about the mean width of a sans-serif letter, and of a Chinese one
+_LETTER, _WIDE = 0.6, 1.05  # of that size: about the mean width of a sans-serif letter, and of a Chinese one
 _GAP, _RING, _NUM_RINGS, _NUM_ANGLES = 5.0, 15.0, 12, 12
+_MARK = 6.0  # between two boxes that stand for a line
 _LEADER_FROM = 2  # rings further out need a line to their point
 
 
@@ -33,6 +34,10 @@ class Box(NamedTuple):
             and self.top >= other.top
             and self.bottom <= other.bottom
         )
+
+
+Segment = tuple[tuple[float, float], tuple[float, float]]
+"""A straight line between two points."""
 
 
 class Label(NamedTuple):
@@ -62,27 +67,51 @@ def shortened(text: str, count: int) -> str:
     return f"{text[:head]}…{text[len(text) - (count - 1 - head) :]}"
 
 
+def fitted(text: str, width: float) -> str:
+    """Return a text cut in its middle so that it is no wider than that."""
+    count = len(text)
+    while count > 1 and text_width(shortened(text, count)) > width:
+        count -= 1
+    return shortened(text, count)
+
+
 def place_labels(
-    labels: Sequence[str], places: Sequence[tuple[float, float]], frame: Box, dot: float
+    labels: Sequence[str],
+    places: Sequence[tuple[float, float]],
+    frame: Box,
+    dot: float,
+    *,
+    lines: Sequence[Segment] = (),
 ) -> list[Label | None]:
     """Return a place for each label, None where there is no free one: then the table alone names the point.
 
     Args:
         places: of the points.
         dot: their radius.
+        lines: that a label had better not lie on.
     """
     reach = dot + 1.5
     dots = [Box(x - reach, y - reach, x + reach, y + reach) for x, y in places]
+    marks = [mark for line in lines for mark in _marks(line)]
     taken: list[Box] = []
     placed: list[Label | None] = [None] * len(labels)
     # Points with the fewest neighbours last: they have room anyway.
     crowded = sorted(range(len(labels)), key=lambda place: _room(places, place))
     for number in crowded:
-        found = _free_place(labels[number], places[number], (frame, dot), [*dots, *taken])
+        found = _free_place(labels[number], places[number], (frame, dot), [*dots, *taken, *marks])
+        found = found or _free_place(labels[number], places[number], (frame, dot), [*dots, *taken])
         placed[number] = found
         if found is not None:
             taken.append(found.box)
     return placed
+
+
+def _marks(line: Segment) -> list[Box]:
+    """Return small boxes along a line."""
+    (left, top), (right, bottom) = line
+    count = max(1, int(math.dist(*line) / _MARK))
+    steps = [(left + (right - left) * step / count, top + (bottom - top) * step / count) for step in range(count + 1)]
+    return [Box(x - 1, y - 1, x + 1, y + 1) for x, y in steps]
 
 
 def _room(places: Sequence[tuple[float, float]], place: int) -> float:

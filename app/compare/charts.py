@@ -7,9 +7,10 @@ import html
 import math
 import unicodedata
 from collections.abc import Iterator, Sequence
+from itertools import pairwise
 from typing import NamedTuple
 
-from app.compare.chart_labels import Box, place_labels, shortened
+from app.compare.chart_labels import Box, Segment, fitted, place_labels, shortened
 from app.compare.results import Measure
 
 WIDTH, HEIGHT = 760, 400
@@ -17,7 +18,7 @@ _LEFT, _RIGHT, _TOP, _BOTTOM = 64, 24, 20, 52
 _DOT = 5.5
 _BAR_WIDTH, _ROW, _BAR = 380, 30, 12
 _NAME_WIDTH, _NUMBER_WIDTH = 116, 76
-_MAX_NAME, _MAX_BAR_NAME = 30, 18
+_MAX_NAME = 30
 
 
 class Point(NamedTuple):
@@ -75,15 +76,17 @@ def scatter(points: Sequence[Point], x: Measure, y: Measure, *, chart_id: str) -
     up = _Scale([end for p in points for end in _ends(p.y, p.y_span, y)], HEIGHT - _BOTTOM, _TOP)
     places = [(across.at(p.x * x.factor), up.at(p.y * y.factor)) for p in points]
     parts = [*_grid(across, up, x, y)]
-    line = _front_line(points, places, x, y)
-    if line:
-        parts.append(f'<path class="front-line" d="{line}"/>')
+    front = _front(points, places, x, y)
+    if len(front) > 1:
+        path = "L".join(f"{left:.1f} {top:.1f}" for left, top in front)
+        parts.append(f'<path class="front-line" d="M{path}"/>')
+    lines: list[Segment] = list(pairwise(front))
     for point, place in zip(points, places, strict=True):
         parts += _whiskers(point, place, (across, up), (x, y))
     parts += [_dot(point, place, x, y) for point, place in zip(points, places, strict=True)]
     labels = [shortened(_visible(point.label), _MAX_NAME) for point in points]
     frame = Box(_LEFT + 2, _TOP - 14, WIDTH - _RIGHT + 18, HEIGHT - _BOTTOM - 2)
-    for label, placed in zip(labels, place_labels(labels, places, frame, _DOT), strict=True):
+    for label, placed in zip(labels, place_labels(labels, places, frame, _DOT, lines=lines), strict=True):
         if placed is None:
             continue
         if placed.leader is not None:
@@ -108,7 +111,7 @@ def bars(rows: Sequence[Bar], measure: Measure, *, chart_id: str) -> str:
     parts = []
     for number, row in enumerate(rows):
         y = number * _ROW + 2
-        name = shortened(_visible(row.label), _MAX_BAR_NAME)
+        name = fitted(_visible(row.label), _NAME_WIDTH - 8)
         parts.append(f"<g><title>{_escaped(row.note or row.label)}</title>")
         parts.append(f'<text class="bar-name" x="0" y="{y + 18}">{_escaped(name)}</text>')
         if row.value is None:
@@ -186,17 +189,15 @@ def _tick(value: float) -> str:
     return "0" if text == "-0" else text
 
 
-def _front_line(points: Sequence[Point], places: Sequence[tuple[float, float]], x: Measure, y: Measure) -> str:
-    """Return the path through the points that none beats on both axes."""
-    front = [
+def _front(
+    points: Sequence[Point], places: Sequence[tuple[float, float]], x: Measure, y: Measure
+) -> list[tuple[float, float]]:
+    """Return the places of the points that none beats on both axes, from left to right."""
+    return sorted(
         place
         for point, place in zip(points, places, strict=True)
         if not any(_beats(other, point, x, y) for other in points)
-    ]
-    if len(front) < 2:
-        return ""
-    front.sort()
-    return "M" + "L".join(f"{left:.1f} {top:.1f}" for left, top in front)
+    )
 
 
 def _beats(one: Point, other: Point, x: Measure, y: Measure) -> bool:

@@ -11,7 +11,7 @@ from app.compare.analysis import Analysis
 from app.compare.pareto import standings
 from app.compare.report_tables import changed_text, interval_text, machine_rows
 from app.compare.report_text import one_line
-from app.compare.results import MEASURES, Comparison, comparison_to_json, encoded
+from app.compare.results import MEASURES, Cell, Column, Comparison, comparison_to_json, encoded
 
 _FORMULA = ("=", "+", "-", "@", "\t", "\r")
 
@@ -45,9 +45,8 @@ def computed(analysis: Analysis, bar: Bar | None = None) -> dict[str, Any]:
 
 def to_csv(comparison: Comparison) -> str:
     """Return a line for each reply with all its values, as they were measured: seconds, bytes, tokens a second."""
-    names = [
-        name for name in MEASURES if any(name in holder.values for holder in (*comparison.columns, *comparison.cells))
-    ]
+    holders: list[Column | Cell] = [*comparison.columns, *comparison.cells]
+    names = [name for name in MEASURES if any(name in holder.values for holder in holders)]
     categories = {prompt.id: prompt.category for prompt in comparison.prompts}
     columns = {column.id: column for column in comparison.columns}
     text = io.StringIO()

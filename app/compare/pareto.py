@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from app.compare.analysis import OF_FILE, OF_TEXT, Analysis
-from app.compare.results import MEASURES, Column
+from app.compare.results import MEASURES, Column, Mode
 from app.compare.statistics import holm
 
 AXES = ("file_bytes", "peak_memory_bytes", "prefill_rate", "decode_rate", "agreement")
@@ -36,10 +36,15 @@ def standings(analysis: Analysis, axes: Sequence[str] = AXES) -> dict[str, Stand
     """Return where each column stands.
 
     Args:
-        axes: names of measures that have a direction; those of which no column has a value are left out.
+        axes: names of measures that have a direction; those of which no column has a value, or that a
+            race says nothing about, are left out.
     """
     columns = analysis.comparison.columns
-    axes = [name for name in axes if MEASURES[name].is_higher_better is not None and name in analysis.measures]
+    axes = [
+        name
+        for name in axes
+        if MEASURES[name].is_higher_better is not None and name in analysis.measures and analysis.is_fair(name)
+    ]
     values = {column.id: {name: value_on(analysis, column.id, name) for name in axes} for column in columns}
     dominators = {
         column.id: tuple(
@@ -95,12 +100,12 @@ def _allowed(
     pairs = [(one, other) for one in columns for other in columns if one != other]
     chances = [max((_p_worse(analysis, one, other, name) for name in axes), default=1.0) for one, other in pairs]
     adjusted = dict(zip(pairs, holm(chances), strict=True))
-    has_text = any(name in OF_TEXT for name in axes)
+    can_say = analysis.comparison.mode is Mode.FAIR and any(name in OF_TEXT for name in axes)
     return {
         column_id: tuple(
             other
             for other in others
-            if has_text
+            if can_say
             and column_id != analysis.comparison.reference
             and adjusted[other, column_id] < _SURE
             and all(_is_within(analysis, other, column_id, name) for name in axes)
@@ -166,6 +171,8 @@ def _reason(
     labels = _listed([_column(analysis, other).label for other in dominators])
     if column.id == analysis.comparison.reference:
         return f"{labels} did as well or better, but the others are held against this one."
+    if analysis.comparison.mode is not Mode.FAIR:
+        return f"{labels} did as well or better, but all ran at once, which says nothing about speed."
     if not any(name in OF_TEXT for name in axes):
         return f"{labels} did as well or better, but nothing is known about what the replies are worth."
     verb = "does" if len(dominators) == 1 else "do"

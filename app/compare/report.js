@@ -25,6 +25,7 @@
     body.append(...rows.map(([, row]) => row));
   };
   const box = document.getElementById("columns");
+  document.getElementById("chooser").hidden = false;
   heads.forEach((head, place) => {
     const button = document.createElement("button");
     button.type = "button";

@@ -16,7 +16,7 @@ from app.compare.pareto import Standing, standings
 from app.compare.report_charts import bar_charts, pareto_charts
 from app.compare.report_replies import replies_section
 from app.compare.report_tables import figures_table, machine_list, settings_table
-from app.compare.report_text import escaped, in_script, name
+from app.compare.report_text import common_start, escaped, in_script, name
 from app.compare.results import MEASURES, RECORD_ELEMENT, Comparison, Mode, comparison_to_json
 from app.errors import ReportNotSaved, UsageError
 from engine import clean_text
@@ -87,7 +87,7 @@ def to_html(comparison: Comparison, bar: Bar | None = None) -> str:
     policy = (
         f"default-src 'none'; style-src {_hash(style)}; script-src {_hash(script)}; base-uri 'none'; form-action 'none'"
     )
-    title = f"{len(comparison.columns)} models compared" if len(comparison.columns) != 1 else "One model measured"
+    title = _title(comparison)
     sections = [
         _top(comparison, title),
         _answer(analysis, advice, standing),
@@ -109,6 +109,14 @@ def to_html(comparison: Comparison, bar: Bar | None = None) -> str:
     )
 
 
+def _title(comparison: Comparison) -> str:
+    count = len(comparison.columns)
+    family = common_start([column.label for column in comparison.columns]).rstrip(" -_/.:")
+    if family:
+        return f"{family}: {count} columns compared"
+    return "One model measured" if count == 1 else f"{count} models compared"
+
+
 def _top(comparison: Comparison, title: str) -> str:
     made = comparison.created_at.replace("T", " ").partition(".")[0][:16]
     prompts = "one prompt" if len(comparison.prompts) == 1 else f"{len(comparison.prompts)} prompts"
@@ -126,13 +134,17 @@ def _of(prompts_name: str) -> str:
 
 def _answer(analysis: Analysis, advice: Advice, standing: dict[str, Standing]) -> str:
     comparison = analysis.comparison
-    lines = [escaped(line) for line in advice.evidence]
-    for column in comparison.columns:
-        if standing[column.id].is_safe_to_delete:
-            lines.append(f"{name(column.label)} is safe to delete: {escaped(standing[column.id].reason)}")
+    lines = "".join(f"<li>{escaped(line)}</li>" for line in advice.evidence)
+    listed = f"<ul>{lines}</ul>" if lines else ""
+    gone = "".join(
+        f"<li><strong>{name(column.label)}</strong>: {escaped(standing[column.id].reason)}</li>"
+        for column in comparison.columns
+        if standing[column.id].is_safe_to_delete
+    )
+    if gone:
+        listed += f'<div class="label">Safe to delete</div><ul>{gone}</ul>'
     notes = [*comparison.notes, *analysis.notes]
     notes += [f"{column.label}: {notice}" for column in comparison.columns for notice in column.notices]
-    listed = f"<ul>{''.join(f'<li>{line}</li>' for line in lines)}</ul>" if lines else ""
     warnings = ""
     if notes:
         warnings = f'<ul class="notes">{"".join(f"<li>{escaped(note)}</li>" for note in dict.fromkeys(notes))}</ul>'
@@ -150,15 +162,18 @@ def _figures(analysis: Analysis, standing: dict[str, Standing]) -> list[str]:
     if reference is not None:
         beside = f" The change is against {name(reference.label)}, over pairs of the same prompt and repeat."
     lead = (
-        "Each figure is the middle of all prompts; below it, between what it lies with 95 % confidence when the same "
-        "prompts are repeated on this machine (agreement: when prompts like these are asked)."
+        "Each figure is the middle of all prompts; below it, between what it lies with 95 % confidence when the "
+        "same prompts are repeated on this machine (agreement: when prompts like these are asked)."
         f"{beside} The best figure of a column is blue, and none is where two are equal."
     )
     return [
         f'<section aria-label="Figures"><h2>Figures</h2><p class="lead">{lead}</p>'
-        '<input type="checkbox" id="show-intervals" checked><label class="switch" for="show-intervals">Intervals</label>'
+        '<input type="checkbox" id="show-intervals" checked>'
+        '<label class="switch" for="show-intervals">Intervals</label>'
         '<input type="checkbox" id="show-changes" checked><label class="switch" for="show-changes">Changes</label>'
+        '<details class="chooser" id="chooser" hidden><summary>Columns</summary>'
         '<div class="toggles" id="columns"></div>'
+        "</details>"
         f'<div class="scroll" tabindex="0">{figures_table(analysis, standing)}</div>'
         "</section>"
     ]
@@ -182,8 +197,8 @@ def _settings(analysis: Analysis) -> list[str]:
 def _record(comparison: Comparison) -> str:
     data = in_script(comparison_to_json(comparison))
     return (
-        "<footer><p>This page holds the record of the comparison, with every reply and setting: Fireside can run it "
-        "again from this file. Nothing in it is loaded from elsewhere.</p></footer>\n"
+        "<footer><p>This page holds the record of the comparison, with every reply and setting: Fireside can run "
+        "it again from this file. Nothing in it is loaded from elsewhere.</p></footer>\n"
         f'<script type="application/json" id="{RECORD_ELEMENT}">{data}</script>'
     )
 
@@ -196,7 +211,7 @@ _MEANINGS = {
     "prefill_rate": "Tokens of the prompt read in a second.",
     "decode_rate": "Tokens of the reply written in a second, after the first.",
     "tpot_s": "Mean time between two tokens.",
-    "bandwidth_share": "Bytes read for a token times the decode rate, as a share of what this machine's memory delivers.",
+    "bandwidth_share": "Bytes read for a token times the decode rate, as a share of what the memory delivers.",
     "joules_per_token": "Energy drawn for a generated token, that of reading the prompt included.",
     "cost_per_million_tokens": "What the electricity of a million tokens costs, in the currency of its price.",
     "num_prompt_tokens": "Length of the prompt.",

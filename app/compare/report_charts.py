@@ -2,11 +2,11 @@
 
 from collections.abc import Iterator
 
-from app.compare.analysis import OF_TEXT, TIMED, Analysis
+from app.compare.analysis import OF_TEXT, Analysis
 from app.compare.charts import Bar, Point, bars, scatter
 from app.compare.pareto import Standing, value_on
-from app.compare.report_text import escaped
-from app.compare.results import MEASURES, Mode
+from app.compare.report_text import escaped, short_labels
+from app.compare.results import MEASURES
 
 PAIRS = (
     ("file_bytes", "agreement"),
@@ -47,7 +47,7 @@ def pareto_charts(analysis: Analysis, standings: dict[str, Standing]) -> str:
 
 def pareto_chart(analysis: Analysis, standings: dict[str, Standing], x: str, y: str, *, chart_id: str) -> str:
     """Return one scatter; empty where fewer than two columns have both values, or a race makes them say nothing."""
-    if analysis.comparison.mode is not Mode.FAIR and (x in TIMED or y in TIMED):
+    if not (analysis.is_fair(x) and analysis.is_fair(y)):
         return ""
     points = list(_points(analysis, standings, x, y))
     has_values = len(points) > 1 and any(point.kind != "reference" for point in points)
@@ -58,7 +58,7 @@ def bar_charts(analysis: Analysis) -> str:
     """Return bars for the measures that people choose by."""
     figures = []
     for name in BARS:
-        if name not in analysis.measures or (name in TIMED and analysis.comparison.mode is not Mode.FAIR):
+        if name not in analysis.measures or not analysis.is_fair(name):
             continue
         measure = MEASURES[name]
         drawn = bars(list(_bars(analysis, name)), measure, chart_id=f"bars-{name}")
@@ -73,6 +73,7 @@ def bar_charts(analysis: Analysis) -> str:
 
 
 def _points(analysis: Analysis, standings: dict[str, Standing], x: str, y: str) -> Iterator[Point]:
+    names = short_labels(analysis.comparison.columns)
     for column in analysis.comparison.columns:
         across, up = value_on(analysis, column.id, x), value_on(analysis, column.id, y)
         if across is None or up is None or column.error:
@@ -81,10 +82,11 @@ def _points(analysis: Analysis, standings: dict[str, Standing], x: str, y: str) 
         if column.id == analysis.comparison.reference:
             kind = "reference"
         spans = _span(analysis, column.id, x), _span(analysis, column.id, y)
-        yield Point(column.label, across, up, *spans, kind=kind)
+        yield Point(names[column.id], across, up, *spans, kind=kind)
 
 
 def _bars(analysis: Analysis, name: str) -> Iterator[Bar]:
+    names = short_labels(analysis.comparison.columns)
     for column in analysis.comparison.columns:
         if name in OF_TEXT and column.id == analysis.comparison.reference:
             continue
@@ -92,7 +94,7 @@ def _bars(analysis: Analysis, name: str) -> Iterator[Bar]:
         value = None if figure.interval is None else figure.interval.value
         note = figure.reason or ("too noisy to say" if figure.is_noisy else "")
         yield Bar(
-            column.label,
+            names[column.id],
             value,
             _span(analysis, column.id, name),
             analysis.best(name) == column.id,

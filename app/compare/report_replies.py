@@ -2,8 +2,8 @@
 
 from app.compare.agreement import why_not_comparable
 from app.compare.analysis import Analysis
-from app.compare.report_text import escaped, name
-from app.compare.results import MEASURES, Cell, Column, PromptItem
+from app.compare.report_text import escaped, name, short_labels
+from app.compare.results import MEASURES, Cell, PromptItem
 from app.compare.word_diff import Change, word_diff
 from engine import Role
 
@@ -44,10 +44,14 @@ def replies_section(analysis: Analysis) -> str:
 def _prompt(analysis: Analysis, prompt: PromptItem, cells: dict[str, list[Cell]], *, is_open: bool) -> str:
     comparison = analysis.comparison
     reference = comparison.column(comparison.reference)
-    theirs = cells.get(reference.id, []) if reference is not None else []
+    labels = short_labels(comparison.columns)
+    of_reference = cells.get(comparison.reference, [])
+    theirs = {column.id: of_reference if column.id != comparison.reference else [] for column in comparison.columns}
     replies = "".join(
         _reply(
-            analysis, column, cells.get(column.id, []), None if column.id == comparison.reference else reference, theirs
+            labels[column.id],
+            cells.get(column.id, []),
+            [] if why_not_comparable(reference, column) else theirs[column.id],
         )
         for column in comparison.columns
         if not column.error or column.id in cells
@@ -71,33 +75,34 @@ def _messages(prompt: PromptItem) -> str:
     )
 
 
-def _reply(analysis: Analysis, column: Column, cells: list[Cell], reference: Column | None, theirs: list[Cell]) -> str:
+def _reply(label: str, cells: list[Cell], theirs: list[Cell]) -> str:
+    """Return what a column said; beside what the reference said, unless `theirs` is empty."""
     if not cells:
         return _framed(
-            column, "no reply", '<div class="said empty">It was not asked, or the comparison was stopped.</div>'
+            label, "no reply", '<div class="said empty">It was not asked, or the comparison was stopped.</div>'
         )
     cell = min(cells, key=lambda each: each.repeat)
     if cell.error:
-        return _framed(column, "failed", f'<div class="said failed">{escaped(cell.error)}</div>')
+        return _framed(label, "failed", f'<div class="said failed">{escaped(cell.error)}</div>')
     other = next((each for each in theirs if each.repeat == cell.repeat and not each.error), None)
     facts = _facts(cell, cells)
-    if reference is None or other is None or why_not_comparable(reference, column):
+    if other is None:
         body = escaped(_cut(cell.text, _MAX_REPLY))
     else:
-        diff = word_diff(other.text[:_MAX_REPLY], cell.text[:_MAX_REPLY])
+        diff = word_diff(_cut(other.text, _MAX_REPLY), _cut(cell.text, _MAX_REPLY))
         facts.insert(0, f"{MEASURES['agreement'].shown(diff.similarity)} the same")
         body = "".join(_piece(piece.change, piece.text, is_first=piece.is_first) for piece in diff.pieces)
     if not cell.text.strip():
-        return _framed(column, " · ".join(facts), '<div class="said empty">(empty)</div>')
-    return _framed(column, " · ".join(facts), f'<div class="said" dir="auto">{body}</div>')
+        return _framed(label, " · ".join(facts), '<div class="said empty">(empty)</div>')
+    return _framed(label, " · ".join(facts), f'<div class="said" dir="auto">{body}</div>')
 
 
-def _framed(column: Column, facts: str, body: str) -> str:
-    return f'<article class="reply"><h3>{name(column.label)}<span>{escaped(facts)}</span></h3>{body}</article>'
+def _framed(label: str, facts: str, body: str) -> str:
+    return f'<article class="reply"><h3>{name(label)}<span>{escaped(facts)}</span></h3>{body}</article>'
 
 
 def _piece(change: Change, text: str, *, is_first: bool) -> str:
-    mark = '<span class="first" title="first difference">1st</span>' if is_first else ""
+    mark = '<span class="first" title="first difference">≠</span>' if is_first else ""
     if change is Change.SAME:
         return escaped(text)
     return f"{mark}<{_TAGS[change]}>{escaped(text)}</{_TAGS[change]}>"

@@ -6,10 +6,10 @@ import msgspec
 
 from app.compare.analysis import COUNTS, OF_TEXT, Analysis, Figure
 from app.compare.pareto import Standing
-from app.compare.report_text import escaped, name
+from app.compare.report_text import escaped, name, short_labels
 from app.compare.results import MEASURES, Column, Measure
 
-ABOUT_SAME = "about the same"
+_ABOUT_SAME = 0.05  # an interval of a change within this
 _NOT_SHOWN = ("grammar", "json_schema")
 
 
@@ -39,10 +39,12 @@ def figures_table(analysis: Analysis, standings: dict[str, Standing]) -> str:
 def changed_text(figure: Figure, measure: Measure) -> str:
     """Return how a figure differs from the reference's, empty where nothing can be said of it."""
     change = figure.change
-    if change is None or change.low is None:
+    if change is None or change.low is None or change.high is None:
         return ""
+    if figure.is_noisy:
+        return "too noisy"
     if not figure.is_changed:
-        return ABOUT_SAME if abs(change.value) < 0.1 else "not surely other"
+        return "about the same" if max(-change.low, change.high) < _ABOUT_SAME else "unclear"
     return f"{100 * change.value:+.0f} {'%' if change.is_ratio else 'points'}"
 
 
@@ -60,15 +62,15 @@ def conditions(analysis: Analysis, column_id: str) -> str:
     cells = [cell for cell in analysis.comparison.cells_of(column_id) if not cell.error]
     if not cells:
         return ""
-    sources = sorted({cell.machine.power_source or "power not told" for cell in cells})
+    sources = sorted({cell.machine.power_source or "power not known" for cell in cells})
     loads = [cell.machine.load for cell in cells if cell.machine.load is not None]
     heat = [cell.machine.was_throttled for cell in cells if cell.machine.was_throttled is not None]
     parts = [" and ".join(sources)]
     if loads:
-        parts.append(f"{max(loads):.1f} processors busy with other things at most")
+        parts.append(f"load {max(loads):.1f}")
     if heat:
-        parts.append("slowed by heat" if any(heat) else "not slowed by heat")
-    return ", ".join(parts)
+        parts.append("slowed by heat" if any(heat) else "not throttled")
+    return " · ".join(parts)
 
 
 def settings_table(columns: tuple[Column, ...]) -> str:
@@ -87,13 +89,15 @@ def settings_table(columns: tuple[Column, ...]) -> str:
             is_default = all(value == field.default for value in values)
             if not is_default or field.name in ("temperature", "seed", "max_tokens"):
                 rows[field.name] = [_setting(value) for value in values]
-    heads = "".join(f'<th scope="col">{name(column.label)}</th>' for column in columns)
+    labels = short_labels(columns)
+    heads = "".join(f'<th scope="col">{name(labels[column.id])}</th>' for column in columns)
     body = "".join(
         f'<tr><th scope="row">{escaped(label)}</th>{"".join(map(_setting_cell, values))}</tr>'
         for label, values in rows.items()
         if any(values)
     )
-    return f'<table><thead><tr><th scope="col">Setting</th>{heads}</tr></thead><tbody>{body}</tbody></table>'
+    head = f'<tr><th scope="col">Setting</th>{heads}</tr>'
+    return f'<table class="settings"><thead>{head}</thead><tbody>{body}</tbody></table>'
 
 
 def machine_list(analysis: Analysis) -> str:
@@ -135,7 +139,8 @@ def _engine_parts(plain: dict[str, object]) -> Iterator[tuple[str, str]]:
 
 
 def _head(analysis: Analysis, column: Column, standing: Standing) -> str:
-    parts = [name(column.label)]
+    label = short_labels(analysis.comparison.columns)[column.id]
+    parts = [name(label)]
     if column.type_name and column.type_name not in column.label:
         parts.append(f'<span class="sub">{escaped(column.type_name)}</span>')
     if column.id == analysis.comparison.reference:
@@ -146,11 +151,11 @@ def _head(analysis: Analysis, column: Column, standing: Standing) -> str:
         parts.append(
             f'<span class="sub" title="{escaped(standing.reason)}"><span class="tag safe">safe to delete</span></span>'
         )
-    elif standing.dominated_by:
+    elif standing.dominated_by and column.id != analysis.comparison.reference:
         parts.append(
             f'<span class="sub" title="{escaped(standing.reason)}"><span class="tag beaten">beaten</span></span>'
         )
-    return f'<th scope="row" data-value="{escaped(column.label)}">{"".join(parts)}</th>'
+    return f'<th scope="row" title="{escaped(column.label)}" data-value="{escaped(column.label)}">{"".join(parts)}</th>'
 
 
 def _value(analysis: Analysis, column: Column, measure: Measure) -> str:

@@ -54,20 +54,20 @@ class Measure(msgspec.Struct, frozen=True):
 MEASURES: dict[str, Measure] = {
     measure.name: measure
     for measure in (
-        Measure("file_bytes", "File", "MiB", False, 1, 2**-20),
+        Measure("file_bytes", "File size", "MiB", False, 1, 2**-20),
         Measure("peak_memory_bytes", "Peak memory", "MiB", False, 0, 2**-20),
-        Measure("load_s", "Load", "s", False, 2),
-        Measure("ttft_s", "First token", "ms", False, 0, 1000.0),
-        Measure("prefill_rate", "Prefill", "tokens/s", True, 1),
+        Measure("agreement", "Same words", "%", True, 1, 100.0),
         Measure("decode_rate", "Decode", "tokens/s", True, 1),
+        Measure("prefill_rate", "Prefill", "tokens/s", True, 1),
+        Measure("ttft_s", "First token", "ms", False, 0, 1000.0),
+        Measure("load_s", "Load", "s", False, 2),
+        Measure("prefix_agreement", "Same beginning", "%", True, 1, 100.0),
         Measure("tpot_s", "Per token", "ms", False, 2, 1000.0),
         Measure("bandwidth_share", "Share of bandwidth", "%", True, 0, 100.0),
         Measure("joules_per_token", "Energy per token", "J", False, 2),
         Measure("cost_per_million_tokens", "Cost of a million tokens", "", False, 2),
         Measure("num_prompt_tokens", "Prompt", "tokens", None, 0),
         Measure("num_generated_tokens", "Reply", "tokens", None, 0),
-        Measure("agreement", "Same words", "%", True, 1, 100.0),
-        Measure("prefix_agreement", "Same beginning", "%", True, 1, 100.0),
     )
 }
 """Every measure by name, in the order of the joint table. The agreements are computed from the replies, not stored."""
@@ -297,7 +297,7 @@ def _fault(comparison: Comparison) -> str:
         return "a reply is in it twice"
     if any(cell.column not in columns or cell.prompt not in prompts for cell in comparison.cells):
         return "a reply is of no column or prompt of it"
-    holders = (*comparison.columns, *comparison.cells)
+    holders: tuple[Column | Cell, ...] = (*comparison.columns, *comparison.cells)
     if not all(math.isfinite(value) for holder in holders for value in holder.values.values()):
         return "a value is no number"
     return ""

@@ -32,9 +32,7 @@ def coverage(make: Callable[[random.Random], Interval | Change | None], truth: f
     return held / TRIES
 
 
-@pytest.mark.parametrize(
-    ("count", "least"), [(3, 0.72), (5, 0.91), (9, 0.91), (15, 0.92), (40, 0.92)], ids="{0[0]}".format
-)
+@pytest.mark.parametrize(("count", "least"), [(3, 0.72), (5, 0.91), (9, 0.91), (15, 0.92), (40, 0.92)])
 def test_median_of_repeats(count: int, least: float) -> None:
     # Of n values the range holds the median with 1 - 2^(1 - n): 75 % of 3, 93.75 % of 5. No interval can do better.
     share = coverage(lambda source: median_interval([[source.lognormvariate(0, 0.1) for _ in range(count)]]), 1.0)

@@ -1,5 +1,6 @@
 """Made-up comparisons: samples of what a run could have measured, none of which any machine did."""
 
+import hashlib
 import random
 from collections.abc import Sequence
 from typing import NamedTuple
@@ -59,7 +60,7 @@ def sample_comparison(  # what a test changes of it, it names
     said = {prompt.id: [source.choice(_WORDS) for _ in range(num_words)] for prompt in prompts}
     texts = {(level.name, prompt.id): _said(said[prompt.id], level, source) for level in levels for prompt in prompts}
     lengths = {prompt.id: source.randint(40, 700) for prompt in prompts}
-    cells = []
+    cells: list[Cell] = []
     for repeat in range(repeats):
         for level in levels:
             for number, prompt in enumerate(prompts):
@@ -103,7 +104,7 @@ def sample_column(name: str, *, file_bytes: float = 1e8, error: str = "", vocabu
         id=name,
         label=f"SmallBoat-135M {name}",
         path=f"models/SmallBoat-135M-{name}.gguf",
-        fingerprint=f"{sum(map(ord, name)):064x}",
+        fingerprint=hashlib.sha256(name.encode()).hexdigest(),
         type_name=name,
         params=ModelParams(n_ctx=2048),
         sampling=SamplingParams(temperature=0.0, seed=7, max_tokens=64),

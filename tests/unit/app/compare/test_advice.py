@@ -36,7 +36,8 @@ def test_more_can_be_asked_for() -> None:
 def test_nothing_within_the_bar_says_what_each_misses() -> None:
     advice = advise(Analysis(sample_comparison()), Bar(decode_rate=500.0))
     assert advice.sentence == "None of these files is within your bar."
-    assert len(advice.evidence) == len(LADDER)
+    assert len(advice.evidence) == 1 + len(LADDER)
+    assert advice.evidence[0].startswith("Your bar: same words at least 80.0 %, decode at least 500.0 tokens/s")
 
 
 def test_the_reference_is_within_every_bar_of_agreement() -> None:

@@ -58,7 +58,7 @@ def test_scatter_is_well_formed_and_tells_what_it_shows() -> None:
     root = parsed(scatter(points, SIZE, AGREEMENT, chart_id="c"))
     text = "".join(root.itertext())
     assert root.get("role") == "img"
-    assert "Same words against file" in text
+    assert "Same words against file size" in text
     assert "Better lies up and to the left." in text
     assert "\u202e" not in text
     assert [element.tag for element in root.iter() if element.tag.endswith("script")] == []

@@ -43,7 +43,12 @@ def test_nothing_is_safe_to_delete_without_agreement() -> None:
 
 def test_nothing_is_safe_to_delete_after_a_race() -> None:
     comparison = sample_comparison((LADDER[0], GOOD, BAD), num_prompts=40, mode=Mode.RACE)
-    assert standing_of("BAD", comparison)[1] == ""
+    assert standing_of("BAD", comparison) == (("GOOD",), "")
+    slow = BAD._replace(name="SLOW", file_bytes=90e6, memory_bytes=200e6)
+    fast = GOOD._replace(name="FAST", changed=0.41)
+    raced = sample_comparison((LADDER[0], fast, slow), num_prompts=12, mode=Mode.RACE)
+    agreements = [Analysis(raced).value(name, "agreement") or 0.0 for name in ("FAST", "SLOW")]
+    assert standing_of("FAST", raced)[0] == (("SLOW",) if agreements[1] >= agreements[0] else ())  # speed is no axis
 
 
 def test_the_reference_is_never_deleted() -> None:
