@@ -39,7 +39,7 @@ install-test:
 	@$(RUN) packaging/check_system.py
 
 test: install-test
-	$(OFFSCREEN) $(RUN) -m pytest $(ARGS)
+	$(OFFSCREEN) $(RUN) -m pytest -n 2 --dist loadfile $(ARGS)
 
 check: install-test
 	$(RUN) -m ruff check $(CHECKED)

@@ -236,6 +236,10 @@ class Settings:
         Mapping[str, str],
         SettingInfo(type=dict, label="Chat formats", help="The chat format chosen for a model, by model."),
     ] = dataclasses.field(default_factory=dict)
+    adapter_files: Annotated[
+        Mapping[str, str],
+        SettingInfo(type=dict, label="Adapter files", help="LoRA adapters that were added by hand: path and name."),
+    ] = dataclasses.field(default_factory=dict)
     unknown: Mapping[str, Any] = dataclasses.field(default_factory=dict, repr=False)
 
 

@@ -92,19 +92,19 @@ def _rate(num_after_first: int, seconds: float) -> float | None:
 
 
 class Fireside:
-    """Ours, through the worker process and the pipe.
+    """Ours, through the worker process and the pipe; it chooses its threads itself.
 
     Args:
         reads_ahead: whether the change of turns is read while the engine is idle.
     """
 
-    def __init__(self, path: Path, n_threads: int, *, reads_ahead: bool = True) -> None:
+    def __init__(self, path: Path, *, reads_ahead: bool = True) -> None:
         self.name = "Fireside" if reads_ahead else "Fireside without read-ahead"
         self._reads_ahead = reads_ahead
         self._events: queue.SimpleQueue[tuple[float, Event]] = queue.SimpleQueue()
         self._ids = itertools.count()
         self._path = str(path)
-        self._params = ModelParams(n_ctx=N_CTX, n_threads=n_threads, n_seq_max=N_SLOTS, n_gpu_layers=0)
+        self._params = ModelParams(n_ctx=N_CTX, n_seq_max=N_SLOTS, n_gpu_layers=0)
         self._client = ProcessClient()
         self._client.start(lambda event: self._events.put((time.perf_counter(), event)))
         self._is_known = False

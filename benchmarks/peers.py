@@ -1,7 +1,8 @@
 """Fireside's engine beside llama-cpp-python's `Llama` and llama.cpp's own server: `python -m benchmarks.peers`.
 
 The same chats go to each in turn, never to two at once, and each is timed on the caller's clock. All have the same
-file, threads, context and greedy sampling. What cannot be made the same is told under the table.
+file, context and greedy sampling. The peers and the bare loop have the threads that are given; ours chooses, as it does
+for everybody who sets none. What cannot be made the same is told under the table.
 """
 
 import argparse
@@ -92,10 +93,18 @@ class Run:
         self.lengths: dict[str, dict[str, int]] = {}
         self.num_unfinished = 0
 
-    def repeat(self, number: int) -> None:
+    def repeat(self, number: int, *, only_busy: bool = False) -> None:
         """Measure every chat scenario once with each engine, another one first each time."""
         turn = number % len(self._engines)
         self._order = self._engines[turn:] + self._engines[:turn]
+        if not only_busy:
+            self._repeat_quiet(number)
+        self._reset()
+        with _spinning_neighbour():
+            self._story("busy_story", number + 500)
+            self._cold("busy_cold", self._document(30_000 + number, self._sizes.document, "What is this about?"))
+
+    def _repeat_quiet(self, number: int) -> None:
         self._reset()
         self._story("story", number)
         self._reset()
@@ -112,10 +121,6 @@ class Run:
         for engine in self._order:
             self.figures.note("stop", engine.name, 1000 * engine.stop_in_prefill(chat, 0.15 + 0.07 * number))
             time.sleep(_PAUSE_S)
-        self._reset()
-        with _spinning_neighbour():
-            self._story("busy_story", number + 500)
-            self._cold("busy_cold", self._document(30_000 + number, self._sizes.document, "What is this about?"))
 
     def together(self, quant: str, number: int) -> None:
         """Measure one reply and eight at once."""
@@ -249,8 +254,8 @@ def _run(path: Path, n_threads: int, sizes: Sizes, *, only_together: bool = Fals
             stack.callback(engine.close)
             return engine
 
-        own = ended(Fireside(path, n_threads))
-        plain = None if only_together else ended(Fireside(path, n_threads, reads_ahead=False))
+        own = ended(Fireside(path))
+        plain = None if only_together else ended(Fireside(path, reads_ahead=False))
         peers: list[Peer] = [ended(Binding(path, n_threads))]
         if has_server():
             peers.append(ended(Server(path, n_threads)))
@@ -283,12 +288,24 @@ def _notes(run: Run, num_chats: int) -> list[str]:
     return notes
 
 
+def _together_f16(path: Path, n_threads: int, figures: Figures, sizes: Sizes) -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        f16 = Path(folder) / "f16.gguf"
+        _write_f16(path, f16)
+        with _run(f16, n_threads, sizes, only_together=True) as run:
+            run.figures = figures
+            for number in range(sizes.repeats):
+                _say(f"F16, repeat {number + 1} of {sizes.repeats}")
+                run.together("f16", number)
+
+
 def main() -> None:
     """Measure and print the table."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--model", type=Path, default=None, help="a GGUF file; default: the starter model")
     parser.add_argument("--repeats", type=int, default=None)
     parser.add_argument("--threads", type=int, default=psutil.cpu_count(logical=False) or 1)
+    parser.add_argument("--busy", action="store_true", help="only what is measured beside a program that spins")
     parser.add_argument("--quick", action="store_true", help="one short repeat, to see that everything runs")
     parser.add_argument("--json", type=Path, default=Path("build/peers.json"), help="where all values are written")
     arguments = parser.parse_args()
@@ -304,16 +321,11 @@ def main() -> None:
     with _run(path, arguments.threads, sizes) as run:
         for number in range(sizes.repeats):
             _say(f"repeat {number + 1} of {sizes.repeats}")
-            run.repeat(number)
-            run.together("q4_1", number)
-    with tempfile.TemporaryDirectory() as folder:
-        f16 = Path(folder) / "f16.gguf"
-        _write_f16(path, f16)
-        with _run(f16, arguments.threads, sizes, only_together=True) as second:
-            second.figures = run.figures
-            for number in range(sizes.repeats):
-                _say(f"F16, repeat {number + 1} of {sizes.repeats}")
-                second.together("f16", number)
+            run.repeat(number, only_busy=arguments.busy)
+            if not arguments.busy:
+                run.together("q4_1", number)
+    if not arguments.busy:
+        _together_f16(path, arguments.threads, run.figures, sizes)
     peers, beside = [Binding.name], ["Fireside without read-ahead", _BARE]
     if has_server():
         peers.append(Server.name)

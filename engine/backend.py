@@ -155,6 +155,20 @@ AdapterKey = tuple[tuple[str, float], ...]
 """(identity, scale) of the LoRA adapters in effect, sorted; those of scale 0 left out. Empty is the bare model."""
 
 
+class TensorImportance(NamedTuple):
+    """What one weight was multiplied with while a text was read: float32, little-endian.
+
+    Attributes:
+        num_columns: of one matrix; a weight of experts has several.
+        sums: of squares, for each column of each matrix.
+        counts: rows that were summed, for each matrix or for all.
+    """
+
+    num_columns: int
+    sums: bytes
+    counts: bytes
+
+
 class Backend(SequenceMemory, Protocol):
     """A loaded model with its context. One thread at a time, except `raise_abort`."""
 
@@ -260,5 +274,29 @@ class Loader(Protocol):
             DecodeFailed: it could not be run.
         """
 
+    def sum_importance(
+        self, backend: Backend, chunks: Sequence[Sequence[int]], on_chunk: Callable[[int], bool]
+    ) -> dict[str, TensorImportance] | None:
+        """Return what the weights of the backend that was loaded last were multiplied with; None when it was given up.
+
+        Args:
+            chunks: of tokens, all of one length, each read from an empty memory.
+            on_chunk: told how many are done; returns False to give up. So does the backend's abort when it is raised.
+
+        Raises:
+            DecodeFailed: the chunks could not be read.
+        """
+
     def describe(self) -> EngineDescription:
         """Return versions and devices."""
+
+
+def new_loader(*, fake: bool) -> Loader:
+    """Return a loader; its backend is imported now, since llama.cpp takes a while and a fake one must not need it."""
+    if fake:
+        from engine.backend_fake import FakeLoader
+
+        return FakeLoader()
+    from engine.backend_llama import LlamaLoader
+
+    return LlamaLoader()

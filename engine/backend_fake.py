@@ -10,11 +10,11 @@ import threading
 import time
 import zlib
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields
 
-from engine.backend import AdapterKey, Backend, BatchPart, DecodeStatus, OnProgress
-from engine.backend_fake_measures import fake_bare_loop, fake_cache_types, fake_machine_speed
+from engine.backend import AdapterKey, Backend, BatchPart, DecodeStatus, OnProgress, TensorImportance
+from engine.backend_fake_measures import fake_bare_loop, fake_cache_types, fake_importance, fake_machine_speed
 from engine.backend_fake_vocabulary import END, WORDS, FakeVocabulary
 from engine.errors import AdapterMismatch, DecodeFailed, ModelFileMissing
 from engine.grammar import Matcher
@@ -350,6 +350,12 @@ class FakeLoader:
     def run_bare_loop(self, backend: Backend, request: RunBareLoop) -> BareLoopRun:
         """See Loader."""
         return fake_bare_loop(request)
+
+    def sum_importance(
+        self, backend: Backend, chunks: Sequence[Sequence[int]], on_chunk: Callable[[int], bool]
+    ) -> dict[str, TensorImportance] | None:
+        """See Loader."""
+        return fake_importance(chunks, on_chunk)
 
     def describe(self) -> EngineDescription:
         """See Loader."""

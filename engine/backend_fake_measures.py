@@ -1,5 +1,9 @@
 """What the backend without weights answers when it is measured: the same figures every time."""
 
+import struct
+from collections.abc import Callable, Sequence
+
+from engine.backend import TensorImportance
 from engine.messages import BareLoopRun, CacheTypeRow, MachineSpeed, ModelDescription, RunBareLoop
 
 _MIB = 1 << 20
@@ -39,3 +43,14 @@ def fake_bare_loop(request: RunBareLoop) -> BareLoopRun:
         prefill_s=0.001 * request.num_prompt_tokens * request.num_sequences,
         step_s=(0.001,) * (request.num_tokens - 1),
     )
+
+
+def fake_importance(
+    chunks: Sequence[Sequence[int]], on_chunk: Callable[[int], bool]
+) -> dict[str, TensorImportance] | None:
+    """Return one weight of two columns, each as important as there are tokens."""
+    for number in range(len(chunks)):
+        if not on_chunk(number):
+            return None
+    count = float(sum(map(len, chunks)))
+    return {"blk.0.attn_q.weight": TensorImportance(2, struct.pack("<2f", count, count), struct.pack("<f", count))}

@@ -11,7 +11,7 @@ from typing import NamedTuple
 import msgspec
 
 from engine.errors import ContextOverflow, overflow_error
-from engine.messages import ChatMessage, Overflow, PromptMode, PromptOptions, Role
+from engine.messages import ChatMessage, Overflow, PromptMode, PromptOptions, Role, TurnsDropped
 from engine.tokenizing import EncodedPrompt
 
 Encode = Callable[[Sequence[ChatMessage], PromptOptions], EncodedPrompt]
@@ -34,6 +34,17 @@ class Fitted(NamedTuple):
     num_tokens: int = 0
     is_reply_cut: bool = False
     messages: tuple[ChatMessage, ...] = ()
+
+    def event(self, request_id: str) -> TurnsDropped | None:
+        """Return what to tell of what was left out, None where all of it is there."""
+        if not self.num_messages and not self.is_reply_cut:
+            return None
+        return TurnsDropped(
+            request_id=request_id,
+            num_messages=self.num_messages,
+            num_tokens=self.num_tokens,
+            is_reply_cut=self.is_reply_cut,
+        )
 
 
 class _Cut(NamedTuple):

@@ -22,6 +22,7 @@ from engine.errors import EngineError, EngineStartFailed, EngineUnavailable, Inv
 from engine.messages import (
     PROTOCOL_VERSION,
     BareLoopRun,
+    BuildImportance,
     CacheTypesMeasured,
     Command,
     Counted,
@@ -34,6 +35,8 @@ from engine.messages import (
     Finished,
     Generate,
     Hello,
+    ImportanceBuilt,
+    ImportanceCancelled,
     LoadCancelled,
     LoadModel,
     LogLine,
@@ -54,11 +57,11 @@ from engine.messages import (
 _LOG = logging.getLogger(__name__)
 _ASKING = (
     *(LoadModel, Generate, CountTokens, RenderPrompt, DescribeEngine),
-    *(MeasureCacheTypes, MeasureMachine, RunBareLoop),
+    *(MeasureCacheTypes, MeasureMachine, RunBareLoop, BuildImportance),
 )
 _FINAL = (
     *(ModelLoaded, LoadCancelled, Finished, Failed, Counted, Rendered, EngineDescribed),
-    *(CacheTypesMeasured, MachineMeasured, BareLoopRun),
+    *(CacheTypesMeasured, MachineMeasured, BareLoopRun, ImportanceBuilt, ImportanceCancelled),
 )
 _LOG_TAIL_LINES = 40
 _EXIT_WAIT_S = 2.0

@@ -26,6 +26,13 @@ class TextTokenizer:
             tokens.insert(0, bos_id)
         return tokens
 
+    def tokenize_text(self, text: str) -> list[int]:
+        """Return the tokens of a text that is no prompt: none in front, and control tokens in it are mere letters."""
+        tokens: list[int] = []
+        for part in _cut_runs(text):
+            tokens += self._continued(part, parse_special=False, is_first=not tokens)
+        return tokens
+
     def tokenize_marker(self, text: str) -> list[int]:
         """Return the tokens of a marker in the middle of a text."""
         return self._continued(text, parse_special=True, is_first=False) if text else []

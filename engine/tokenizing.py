@@ -7,7 +7,8 @@ import logging
 import queue
 import threading
 from collections.abc import Callable, Sequence
-from typing import NamedTuple
+from concurrent.futures import Future
+from typing import NamedTuple, TypeVar
 
 from engine.backend import Vocabulary
 from engine.chat_formats import COMPLETION_FORMAT, FILE_FORMAT, find_format, usable_formats
@@ -33,6 +34,7 @@ _MESSAGES_BEGUN = ("a", "The", "1", "(", "\u4f60")
 _USUAL = PromptOptions()
 
 Job = Callable[[], None]
+_T = TypeVar("_T")
 
 
 class TokenizerThread:
@@ -57,6 +59,19 @@ class TokenizerThread:
         done = threading.Event()
         self._jobs.put(done.set)
         done.wait()
+
+    def run(self, compute: Callable[[], _T]) -> _T:
+        """Compute something on this thread after the jobs queued so far, and wait for it; its exception is raised."""
+        done: Future[_T] = Future()
+
+        def job() -> None:
+            try:
+                done.set_result(compute())
+            except Exception as error:
+                done.set_exception(error)
+
+        self.submit(job)
+        return done.result()
 
     def close(self) -> None:
         """Finish the queued jobs and end thread and child."""

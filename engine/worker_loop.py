@@ -12,13 +12,15 @@ from typing import NamedTuple, assert_never
 
 import msgspec
 
-from engine.backend import Loader
+from engine.backend import Backend, Loader, new_loader
 from engine.core import Engine
 from engine.errors import EngineError, EngineUnavailable, InternalError
+from engine.importance import build_importance
 from engine.measuring import measure, no_model
 from engine.messages import (
     PROTOCOL_VERSION,
     Abort,
+    BuildImportance,
     CancelLoad,
     Command,
     Counted,
@@ -29,6 +31,7 @@ from engine.messages import (
     Failed,
     Generate,
     Hello,
+    ImportanceProgress,
     LoadCancelled,
     LoadModel,
     LoadProgress,
@@ -42,7 +45,6 @@ from engine.messages import (
     RunBareLoop,
     SetThreads,
     Shutdown,
-    TurnsDropped,
     UnloadModel,
 )
 from engine.overflow import Fitted, fit_chat
@@ -54,7 +56,7 @@ from engine.tokenizing import PromptEncoder, TokenizerThread
 
 _LOG = logging.getLogger(__name__)
 _PROGRESS_INTERVAL_S = 0.05
-_NEEDS_CONTEXT = (Generate, LoadModel, UnloadModel, MeasureCacheTypes, Shutdown)
+_NEEDS_CONTEXT = (Generate, LoadModel, UnloadModel, MeasureCacheTypes, BuildImportance, Shutdown)
 
 Emit = Callable[[Event], None]
 
@@ -90,13 +92,14 @@ class WorkerLoop:
         self._pending: set[str] = set()  # requests that are not in the engine yet
         self._aborted: set[str] = set()
         self._cancelled_loads: set[str] = set()
+        self._building: str | None = None  # the importance matrix that is being built
 
     def submit(self, command: Command) -> None:
         """Take a command from any thread; what must not wait for a step or a load acts at once."""
         with self._lock:
             if self._engine is not None and isinstance(command, _NEEDS_CONTEXT):
                 self._engine.drop_read_ahead()
-            if isinstance(command, Generate):
+            if isinstance(command, Generate | BuildImportance):
                 self._pending.add(command.request_id)
             elif isinstance(command, Abort):
                 self._abort(command.request_id)
@@ -126,6 +129,8 @@ class WorkerLoop:
     def _abort(self, request_id: str) -> None:
         if request_id in self._pending:
             self._aborted.add(request_id)
+            if request_id == self._building and self._engine is not None:
+                self._engine.backend.raise_abort()
         elif self._engine is not None:
             self._engine.request_abort(request_id)
 
@@ -158,8 +163,8 @@ class WorkerLoop:
             case RenderPrompt():
                 self._render(command)
             case DescribeEngine():
-                self._describe(command)
-            case MeasureCacheTypes() | MeasureMachine() | RunBareLoop():
+                self._emit(_event_of(command.request_id, lambda: self._described(command)))
+            case MeasureCacheTypes() | MeasureMachine() | RunBareLoop() | BuildImportance():
                 self._measure(command)
             case SetThreads():
                 self._most_threads = command.most
@@ -174,7 +179,7 @@ class WorkerLoop:
 
     def _get_loader(self) -> Loader:
         if self._loader is None:
-            self._loader = _new_loader(fake=self._fake)
+            self._loader = new_loader(fake=self._fake)
         return self._loader
 
     def _load(self, command: LoadModel) -> None:
@@ -265,7 +270,7 @@ class WorkerLoop:
                     thinking=encoded.thinking,
                     next_turn_tokens=encoded.next_turn_tokens if command.read_ahead else (),
                     adapters=command.adapters,
-                    dropped=_dropped(request_id, fitted),
+                    dropped=fitted.event(request_id),
                 )
             except Exception as error:
                 failure = _shown(error)
@@ -310,56 +315,55 @@ class WorkerLoop:
 
         self._answer(command.request_id, rendered)
 
-    def _describe(self, command: DescribeEngine) -> None:
-        try:
-            description = self._get_loader().describe()
-        except Exception as error:
-            self._emit(Failed(request_id=command.request_id, error=_shown(error).info()))
-            return
-        self._emit(EngineDescribed(request_id=command.request_id, description=description))
+    def _described(self, command: DescribeEngine) -> EngineDescribed:
+        return EngineDescribed(request_id=command.request_id, description=self._get_loader().describe())
 
-    def _measure(self, command: MeasureCacheTypes | MeasureMachine | RunBareLoop) -> None:
-        engine = self._engine
-        event: Event
-        try:
-            if engine is not None:
-                engine.drop_read_ahead()
-            if engine is not None and (engine.has_work or self._at_tokenizer):
-                raise EngineUnavailable("The engine is computing a reply.", "Measure again when it is done.")
-            with self._lock:
-                if engine is not None and not self._is_ending:
-                    engine.backend.clear_abort()  # one that came too late for its request is still raised
-            event = measure(command, self._get_loader(), engine.backend if engine else None)
-        except Exception as error:
-            event = Failed(request_id=command.request_id, error=_shown(error).info())
+    def _measure(self, command: MeasureCacheTypes | MeasureMachine | RunBareLoop | BuildImportance) -> None:
+        event = _event_of(command.request_id, lambda: self._measured(command))
+        with self._lock:
+            self._pending.discard(command.request_id)
+            self._aborted.discard(command.request_id)
         self._emit(event)
+
+    def _measured(self, command: MeasureCacheTypes | MeasureMachine | RunBareLoop | BuildImportance) -> Event:
+        engine = self._engine
+        if engine is not None:
+            engine.drop_read_ahead()
+        if engine is not None and (engine.has_work or self._at_tokenizer):
+            raise EngineUnavailable("The engine is computing a reply.", "Measure again when it is done.")
+        with self._lock:
+            if engine is not None and not self._is_ending:
+                engine.backend.clear_abort()  # one that came too late for its request is still raised
+        backend = engine.backend if engine else None
+        if isinstance(command, BuildImportance):
+            return self._build_importance(command, backend)
+        return measure(command, self._get_loader(), backend)
+
+    def _build_importance(self, command: BuildImportance, backend: Backend | None) -> Event:
+        request_id = command.request_id
+
+        def on_chunk(num_done: int, num_chunks: int) -> bool:
+            self._emit(ImportanceProgress(request_id=request_id, num_chunks_done=num_done, num_chunks=num_chunks))
+            return not (self._is_ending or request_id in self._aborted)
+
+        with self._lock:
+            self._building = request_id
+        try:
+            return build_importance(command, self._get_loader(), backend, self._tokenizer.run, on_chunk)
+        finally:
+            with self._lock:
+                self._building = None
+                if backend is not None and not self._is_ending:
+                    backend.clear_abort()
 
     def _answer(self, request_id: str, compute: Callable[[], Event]) -> None:
         """Compute an event on the tokeniser thread and send it, or the failure."""
 
-        def job() -> None:
-            try:
-                event = compute()
-            except Exception as error:
-                event = Failed(request_id=request_id, error=_shown(error).info())
-            self._emit(event)
-
-        self._tokenizer.submit(job)
+        self._tokenizer.submit(lambda: self._emit(_event_of(request_id, compute)))
 
     def _send_all(self, events: list[Event]) -> None:
         for event in events:
             self._emit(event)
-
-
-def _new_loader(*, fake: bool) -> Loader:
-    """Import the backend on first use: llama.cpp takes a while, and a fake one must not need it."""
-    if fake:
-        from engine.backend_fake import FakeLoader
-
-        return FakeLoader()
-    from engine.backend_llama import LlamaLoader
-
-    return LlamaLoader()
 
 
 def _version() -> str:
@@ -373,21 +377,18 @@ def _fitted(encoder: PromptEncoder, command: Generate | CountTokens | RenderProm
     return fit_chat(encoder.encode, command.messages, command.options, n_ctx=encoder.n_ctx)
 
 
-def _dropped(request_id: str, fitted: Fitted) -> TurnsDropped | None:
-    if not fitted.num_messages and not fitted.is_reply_cut:
-        return None
-    return TurnsDropped(
-        request_id=request_id,
-        num_messages=fitted.num_messages,
-        num_tokens=fitted.num_tokens,
-        is_reply_cut=fitted.is_reply_cut,
-    )
-
-
 def _needed(encoder: PromptEncoder | None) -> PromptEncoder:
     if encoder is None:
         raise no_model()
     return encoder
+
+
+def _event_of(request_id: str, compute: Callable[[], Event]) -> Event:
+    """Return what `compute` returns, or its failure as the answer to the request."""
+    try:
+        return compute()
+    except Exception as error:
+        return Failed(request_id=request_id, error=_shown(error).info())
 
 
 def _shown(error: Exception) -> EngineError:

@@ -41,5 +41,33 @@ class NotAChatModel(ModelsError):
     """A sound GGUF file, but not one of a model that can chat."""
 
 
+class NotAnAdapter(ModelsError):
+    """A sound GGUF file, but not one of an adapter."""
+
+
 class MissingParts(ModelsError):
     """A model is split over several files and some of them are not there."""
+
+
+class LibraryError(ModelsError):
+    """The library of models could not do what was asked."""
+
+
+class NotRemovable(LibraryError):
+    """A model that another program keeps, or the user: it is read in place and never touched."""
+
+
+class EntryInUse(LibraryError):
+    """A file of the model is in use."""
+
+
+class NotQuantizable(ModelsError):
+    """A sound GGUF file of a kind that cannot be quantised."""
+
+
+class QuantizeError(ModelsError):
+    """A file could not be quantised."""
+
+
+class QuantizeRefused(QuantizeError):
+    """What was asked for cannot be done, and nothing was begun."""

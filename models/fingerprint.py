@@ -43,6 +43,18 @@ def fingerprint(info: GGUFInfo) -> str:
     return digest.hexdigest()
 
 
+def file_fingerprint(path: Path, header_bytes: int) -> str:
+    """Return what tells the content of one file from all others, whatever it is a part of; taken like `fingerprint`.
+
+    Raises:
+        NotGGUF: it is no regular file.
+        OSError: it cannot be read.
+    """
+    digest = hashlib.sha256()
+    _add_file(digest, path, min(header_bytes, _MAX_HEAD_BYTES))
+    return digest.hexdigest()
+
+
 def template_hash(info: GGUFInfo) -> str:
     """Return the SHA-256 of the text of a file's chat template (of its first 4 MiB), "" where it has none.
 

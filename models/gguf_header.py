@@ -6,12 +6,14 @@ Format: https://github.com/ggml-org/ggml/blob/master/docs/gguf.md
 """
 
 import dataclasses
-import enum
 import struct
+from collections.abc import Callable
 from typing import BinaryIO, NoReturn
 
 from models.errors import CorruptGGUF, TruncatedGGUF, UnsupportedGGUF
+from models.gguf_values import SCALARS, ArrayValue, Value, ValueType
 from models.quant_types import BLOCK_SIZES, TensorType
+from models.tensor_entry import TensorEntry
 
 MAGIC = b"GGUF"
 MAX_KEYS = 65_536
@@ -35,77 +37,32 @@ _KNOWN_TYPES = frozenset(int(known) for known in TensorType)
 _U64 = struct.Struct("<Q")
 
 
-class ValueType(enum.IntEnum):
-    """Id of a value type in a GGUF header."""
-
-    UINT8 = 0
-    INT8 = 1
-    UINT16 = 2
-    INT16 = 3
-    UINT32 = 4
-    INT32 = 5
-    FLOAT32 = 6
-    BOOL = 7
-    STRING = 8
-    ARRAY = 9
-    UINT64 = 10
-    INT64 = 11
-    FLOAT64 = 12
-
-
-_SCALARS: dict[ValueType, struct.Struct] = {
-    ValueType.UINT8: struct.Struct("<B"),
-    ValueType.INT8: struct.Struct("<b"),
-    ValueType.UINT16: struct.Struct("<H"),
-    ValueType.INT16: struct.Struct("<h"),
-    ValueType.UINT32: struct.Struct("<I"),
-    ValueType.INT32: struct.Struct("<i"),
-    ValueType.FLOAT32: struct.Struct("<f"),
-    ValueType.BOOL: struct.Struct("<?"),
-    ValueType.UINT64: struct.Struct("<Q"),
-    ValueType.INT64: struct.Struct("<q"),
-    ValueType.FLOAT64: struct.Struct("<d"),
-}
-
-
-@dataclasses.dataclass(frozen=True)
-class ArrayValue:
-    """An array in the header.
-
-    Attributes:
-        payload: its bytes where it is numeric and short, else None.
-    """
-
-    element_type: ValueType
-    num_elements: int
-    payload: bytes | None
-
-    def numbers(self) -> tuple[float | int | bool, ...] | None:
-        """Return the elements, or None where they were not kept."""
-        if self.payload is None:
-            return None
-        return tuple(item[0] for item in _SCALARS[self.element_type].iter_unpack(self.payload))
-
-
-Value = str | float | int | bool | ArrayValue
-
-
 @dataclasses.dataclass(frozen=True)
 class Header:
     """What a header holds; strings are cut to MAX_KEPT_STRING_BYTES.
 
     Attributes:
+        num_expert_parameters: those of the parameters that belong to experts.
+        bytes_of_type: how many bytes of tensors there are of each type.
         header_bytes: where the last tensor entry ends.
         template_span: where the chat template begins and how many bytes it has; None where there is none.
+        data_start: where the first tensor's data begin.
     """
 
     version: int
     values: dict[str, Value]
     num_tensors: int
     num_parameters: int
-    tensor_bytes: int
+    num_expert_parameters: int
+    bytes_of_type: dict[TensorType, int]
     header_bytes: int
     template_span: tuple[int, int] | None
+    data_start: int
+
+    @property
+    def tensor_bytes(self) -> int:
+        """Bytes of all tensors."""
+        return sum(self.bytes_of_type.values())
 
 
 class HeaderReader:
@@ -115,12 +72,21 @@ class HeaderReader:
         file: positioned at its start.
         file_bytes: its size.
         name: how messages call the file.
+        on_tensor: gets every tensor in its order; what follows may still be refused.
     """
 
-    def __init__(self, file: BinaryIO, file_bytes: int, name: str) -> None:
+    def __init__(
+        self,
+        file: BinaryIO,
+        file_bytes: int,
+        name: str,
+        *,
+        on_tensor: Callable[[TensorEntry], None] | None = None,
+    ) -> None:
         self._file = file
         self._file_bytes = file_bytes
         self._name = name
+        self._on_tensor = on_tensor
         self._buffer = b""
         self._base = 0  # where the buffer begins in the file
         self._at = 0  # next byte, as an index into the buffer
@@ -144,8 +110,18 @@ class HeaderReader:
         for index in range(num_keys):
             self._read_key(index, values)
         alignment = self._alignment(values)
-        num_parameters, tensor_bytes = self._read_tensors(num_tensors, alignment)
-        return Header(version, values, num_tensors, num_parameters, tensor_bytes, self._position(), self._template_span)
+        num_parameters, num_expert_parameters, bytes_of_type = self._read_tensors(num_tensors, alignment)
+        return Header(
+            version=version,
+            values=values,
+            num_tensors=num_tensors,
+            num_parameters=num_parameters,
+            num_expert_parameters=num_expert_parameters,
+            bytes_of_type=bytes_of_type,
+            header_bytes=self._position(),
+            template_span=self._template_span,
+            data_start=_aligned(self._position(), alignment),
+        )
 
     # --- faults ---
 
@@ -194,7 +170,7 @@ class HeaderReader:
             self._base, self._at, self._buffer = self._position(), 0, b""
 
     def _number(self, value_type: ValueType, what: str) -> float | int | bool:
-        layout = _SCALARS[value_type]
+        layout = SCALARS[value_type]
         number: float | int | bool = layout.unpack(self._take(layout.size, what))[0]
         return number
 
@@ -280,26 +256,27 @@ class HeaderReader:
         if element_type is ValueType.ARRAY:
             self._corrupt(f"{what} is an array of arrays")
         count = self._whole(ValueType.UINT64, f"the length of {what}")
-        element_bytes = 8 if element_type is ValueType.STRING else _SCALARS[element_type].size
+        element_bytes = 8 if element_type is ValueType.STRING else SCALARS[element_type].size
         if count * element_bytes > self._remaining():
             if count > 2**32:
                 self._corrupt(f"{what} claims to have {count:,} elements")
             self._truncated(f"{what} has {count:,} elements")
+        position = self._position()
+        payload = None
         if element_type is ValueType.STRING:
             self._skip_strings(count, what)
-            return ArrayValue(element_type, count, None)
-        if count > MAX_KEPT_ARRAY_ELEMENTS:
+        elif count > MAX_KEPT_ARRAY_ELEMENTS:
             self._skip(count * element_bytes, what)
-            return ArrayValue(element_type, count, None)
-        payload = self._take(count * element_bytes, what)
-        self._keep(len(payload))
-        return ArrayValue(element_type, count, payload)
+        else:
+            payload = self._take(count * element_bytes, what)
+            self._keep(len(payload))
+        return ArrayValue(element_type, count, payload, position)
 
     def _skip_strings(self, count: int, what: str) -> None:
         self._num_array_strings += count
         if self._num_array_strings > MAX_ARRAY_STRINGS:
             self._corrupt(f"{what} claims to have {count:,} texts, more than any vocabulary")
-        left = count
+        left, unpack = count, _U64.unpack_from
         while left:
             if self._at + 8 > len(self._buffer):
                 # Asking for eight bytes reads a whole chunk where there is one.
@@ -307,7 +284,7 @@ class HeaderReader:
                 self._at -= 8
             buffer, at, last = self._buffer, self._at, len(self._buffer) - 8
             while left and at <= last:
-                at += 8 + _U64.unpack_from(buffer, at)[0]
+                at += 8 + unpack(buffer, at)[0]
                 left -= 1
             self._skip(at - self._at, what)
 
@@ -320,29 +297,33 @@ class HeaderReader:
 
     # --- tensors ---
 
-    def _read_tensors(self, count: int, alignment: int) -> tuple[int, int]:
+    def _read_tensors(self, count: int, alignment: int) -> tuple[int, int, dict[TensorType, int]]:
         names: set[bytes] = set()
-        num_parameters = tensor_bytes = end = expected_offset = 0
-        last_name = ""
+        bytes_of_type: dict[TensorType, int] = {}
+        num_parameters = num_expert_parameters = end = expected_offset = 0
         for index in range(count):
-            what, num_elements, num_bytes, offset = self._read_tensor(index, names)
-            if offset != expected_offset:
-                self._corrupt(f"{what} begins at offset {offset:,} instead of {expected_offset:,}")
-            end = offset + num_bytes
+            tensor = self._read_tensor(index, names)
+            if tensor.offset != expected_offset:
+                what = _shown_tensor(tensor.name)
+                self._corrupt(f"{what} begins at offset {tensor.offset:,} instead of {expected_offset:,}")
+            num_bytes = tensor.num_bytes
+            end = tensor.offset + num_bytes
             expected_offset = _aligned(end, alignment)
-            num_parameters += num_elements
-            tensor_bytes += num_bytes
-            last_name = what
+            num_parameters += tensor.num_elements
+            num_expert_parameters += tensor.num_elements if tensor.is_expert else 0
+            bytes_of_type[tensor.tensor_type] = bytes_of_type.get(tensor.tensor_type, 0) + num_bytes
+            if self._on_tensor is not None:
+                self._on_tensor(tensor)
         if count:
             data_end = _aligned(self._position(), alignment) + end
             if data_end > self._file_bytes:
-                self._truncated(f"{last_name} ends at byte {data_end:,}")
-        return num_parameters, tensor_bytes
+                self._truncated(f"{_shown_tensor(tensor.name)} ends at byte {data_end:,}")
+        return num_parameters, num_expert_parameters, bytes_of_type
 
-    def _read_tensor(self, index: int, names: set[bytes]) -> tuple[str, int, int, int]:
+    def _read_tensor(self, index: int, names: set[bytes]) -> TensorEntry:
         what = f"the name of tensor {index + 1}"
         raw = self._take(self._length(MAX_NAME_BYTES, what), what)
-        what = f"tensor {_shown(raw.decode('utf-8', errors='backslashreplace'))}"
+        what = _shown_tensor(raw)
         if raw in names:
             self._corrupt(f"{what} is there twice")
         names.add(raw)
@@ -350,17 +331,17 @@ class HeaderReader:
         num_dimensions = self._whole(ValueType.UINT32, what)
         if num_dimensions > MAX_DIMENSIONS:
             self._corrupt(f"{what} has {num_dimensions:,} dimensions, {MAX_DIMENSIONS} is the most")
-        shape = [self._whole(ValueType.INT64, what) for _ in range(num_dimensions)] or [1]
+        shape = tuple(self._whole(ValueType.INT64, what) for _ in range(num_dimensions)) or (1,)
         num_elements = 1
         for size in shape:
             num_elements *= size
             if size <= 0 or num_elements >= 2**63:
-                self._corrupt(f"{what} has the impossible shape {shape}")
-        block = BLOCK_SIZES[self._tensor_type(what)]
+                self._corrupt(f"{what} has the impossible shape {list(shape)}")
+        tensor_type = self._tensor_type(what)
+        block = BLOCK_SIZES[tensor_type]
         if shape[0] % block.num_elements:
             self._corrupt(f"{what} has rows of {shape[0]:,}, no multiple of {block.num_elements}")
-        offset = self._whole(ValueType.UINT64, what)
-        return what, num_elements, num_elements // block.num_elements * block.num_bytes, offset
+        return TensorEntry(raw, shape, tensor_type, self._whole(ValueType.UINT64, what), num_elements)
 
     def _tensor_type(self, what: str) -> TensorType:
         number = self._whole(ValueType.UINT32, what)
@@ -383,6 +364,10 @@ class HeaderReader:
 
 def _aligned(position: int, alignment: int) -> int:
     return (position + alignment - 1) // alignment * alignment
+
+
+def _shown_tensor(name: bytes) -> str:
+    return f"tensor {_shown(name.decode('utf-8', errors='backslashreplace'))}"
 
 
 def _shown(text: str) -> str:

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from typing import NoReturn
 
 from models.errors import CorruptGGUF
-from models.gguf_header import ArrayValue, Value
+from models.gguf_values import ArrayValue, Value
 
 MAX_LAYERS = 512
 MAX_EXPERTS = 1024
@@ -25,6 +25,9 @@ class Hyperparameters:
     Attributes:
         head_counts, head_counts_kv: one number for each layer; 0 is a layer without attention.
         sliding_window: tokens a windowed layer looks back, 0 where no layer is windowed.
+        feed_forward_length: of the widest layer, the experts a token uses taken together.
+        state_width: numbers that a layer with a state computes with, 0 where no layer has one.
+        num_vocabulary, num_merges: entries of the vocabulary, and of the list of its joined pairs.
     """
 
     n_ctx_train: int
@@ -35,6 +38,10 @@ class Hyperparameters:
     expert_count: int
     expert_used_count: int
     sliding_window: int
+    feed_forward_length: int = 0
+    state_width: int = 0
+    num_vocabulary: int = 0
+    num_merges: int = 0
 
 
 def read_hyperparameters(values: Mapping[str, Value], architecture: str, file_name: str) -> Hyperparameters:
@@ -72,6 +79,12 @@ class _Reader:
             expert_count=expert_count,
             expert_used_count=expert_used_count,
             sliding_window=self._sliding_window(),
+            feed_forward_length=max(
+                self._largest("feed_forward_length"), self._largest("expert_feed_forward_length") * expert_used_count
+            ),
+            state_width=self._largest("ssm.inner_size"),
+            num_vocabulary=self._array_length("tokenizer.ggml.tokens"),
+            num_merges=self._array_length("tokenizer.ggml.merges"),
         )
 
     def _corrupt(self, what: str) -> NoReturn:
@@ -139,3 +152,13 @@ class _Reader:
     def _sliding_window(self) -> int:
         value = self._values.get(self._key("attention.sliding_window"), 0)
         return value if isinstance(value, int) and value > 0 else 0
+
+    def _largest(self, name: str) -> int:
+        """Return the largest of the values of all layers, 0 where there is none that is possible."""
+        value = self._values.get(self._key(name), 0)
+        numbers = value.numbers() or () if isinstance(value, ArrayValue) else (value,)
+        return max((n for n in numbers if isinstance(n, int) and 0 <= n <= MAX_WIDTH), default=0)
+
+    def _array_length(self, key: str) -> int:
+        value = self._values.get(key)
+        return value.num_elements if isinstance(value, ArrayValue) else 0

@@ -3,8 +3,9 @@
 import hashlib
 import os
 
-from models.gguf_header import ArrayValue, HeaderReader
+from models.gguf_header import HeaderReader
 from models.gguf_info import GGUFInfo, printable
+from models.gguf_values import ArrayValue
 
 _TOKENS_KEY = "tokenizer.ggml.tokens"
 _CHUNK_BYTES = 1 << 20

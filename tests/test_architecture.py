@@ -42,7 +42,7 @@ STRANGERS = {"engine": {"app", "models"}, "models": {"app", "engine"}}
 # Every file and folder directly in engine/ belongs to one half.
 CLIENT_HALF = {
     *("__init__", "errors", "text", "chat_rows", "params", "metrics", "messages"),
-    *("client", "process", "core_budget", "remote"),
+    *("client", "process", "core_budget", "remote", "free_memory"),
 }
 WORKER_HALF = {
     *("worker", "worker_loop", "core", "scheduler", "sequence", "kv_cache", "prompt_store", "read_ahead"),

@@ -22,7 +22,9 @@ DOCUMENTS = [
     "docs/comparing.md",
     "docs/extending.md",
     "docs/measuring.md",
+    "docs/models.md",
     "docs/parameters.md",
+    "docs/quantising.md",
     "docs/store.md",
     "docs/window.md",
 ]
@@ -103,7 +105,7 @@ def test_readme_names_keys_and_options_that_are_there() -> None:
         subprocess.run(
             [sys.executable, "-m", "app", *command, "--help"], cwd=ROOT, capture_output=True, text=True, check=True
         )
-        for command in ([], ["chat"], ["doctor"], ["bench"], ["compare"])
+        for command in ([], ["chat"], ["doctor"], ["bench"], ["compare"], ["quantize"])
     ]
     known = set(re.findall(r"(?<![\w-])--?[a-z][a-z-]*", "".join(each.stdout for each in helps)))
     flags = set(re.findall(r"(?<!\S)--?[a-z][a-z-]*", examples))

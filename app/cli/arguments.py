@@ -72,6 +72,6 @@ def add_shared_flags(parser: argparse.ArgumentParser) -> None:
         "-m",
         "--model",
         metavar="MODEL",
-        help="path of a .gguf file, or `starter`; default: the one used last, else `starter`",
+        help="a .gguf file, a name from `fireside models list`, or `starter`; default: the last one, else `starter`",
     )
     parser.add_argument("--fake-engine", action="store_true", help="answer without a model, to try the program out")

@@ -106,7 +106,7 @@ def _target(options: argparse.Namespace, paths: Paths, replayed: RunRecord | Non
     if options.fake_engine:
         return _Target(name or _FAKE_MODEL, "fake engine", "", params, plan)
     name = name or (replayed.model.path if replayed else None)
-    choice = choose_model(name, SettingsStore(paths.settings_file).load()[0])
+    choice = choose_model(name, SettingsStore(paths.settings_file).load()[0], paths)
     if replayed is not None and choice.fingerprint != replayed.model.fingerprint:
         raise UsageError(f"{choice.label} is not the model of that run.", "Give the path of the same model.")
     return _Target(str(choice.path), choice.label, choice.fingerprint, params, plan)

@@ -7,7 +7,9 @@ from collections.abc import Callable
 
 import msgspec
 
+from app.adapter_files import AdapterFiles
 from app.battery import may_read_ahead
+from app.cli.adapter_commands import with_named_adapters
 from app.cli.chat_options import (
     Conversation,
     add_chat_arguments,
@@ -33,6 +35,7 @@ from app.cli.terminal_text import is_blank
 from app.energy import EnergyMeter
 from app.errors import UsageError
 from app.known_models import KnownModels
+from app.memory_record import MemoryRecord
 from app.paths import Paths
 from app.reply_measures import completed
 from app.settings import SettingsStore
@@ -73,9 +76,10 @@ def run(options: argparse.Namespace, paths: Paths, make_client: MakeClient | Non
     settings, notice = store.load()
     if notice:
         print(f"fireside: {notice}", file=sys.stderr)
-    plan = make_plan(options, settings, params, sampling)
+    plan = make_plan(options, settings, params, sampling, paths)
+    plan = with_named_adapters(plan, AdapterFiles(paths.models_dir))
     client = make_client(options.fake_engine) if make_client else ProcessClient(fake=options.fake_engine)
-    with ChatSession(client) as session:
+    with ChatSession(client, memory=MemoryRecord.in_paths(paths)) as session:
         session.may_read_ahead = may_read_ahead(settings.read_ahead_above)
         if conversations is None:
             from app.cli.interactive import InteractiveChat  # needs prompt_toolkit, which takes a while to load

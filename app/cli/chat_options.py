@@ -93,11 +93,12 @@ def _add_loading(group: argparse._ArgumentGroup) -> None:
         group.add_argument(name, metavar="TYPE", help=f"how {what} are kept: {', '.join(CACHE_TYPES)}")
     group.add_argument(
         "--lora",
-        metavar="PATH[=SCALE]",
+        metavar="PATH|NAME[=SCALE]",
         type=adapter_of,
         action="append",
         default=[],
-        help="a LoRA adapter in GGUF format and its strength, 1 without SCALE; repeatable",
+        help="a LoRA adapter in GGUF format, or the name of one beside the model or in the folder of models, and its "
+        "strength, 1 without SCALE; repeatable",
     )
 
 

@@ -10,6 +10,7 @@ import msgspec
 from app.cli.session import USUAL_OPTIONS
 from app.errors import SettingsError
 from app.model_choice import choose_model
+from app.paths import Paths
 from app.settings import Settings, SettingsStore
 from engine import Adapter, ModelDescription, ModelParams, PromptOptions, SamplingParams
 
@@ -43,7 +44,11 @@ class ChatPlan:
 
 
 def make_plan(
-    options: argparse.Namespace, settings: Settings, params: ModelParams, sampling: SamplingParams
+    options: argparse.Namespace,
+    settings: Settings,
+    params: ModelParams,
+    sampling: SamplingParams,
+    paths: Paths | None = None,
 ) -> ChatPlan:
     """Return what the flags of a chat ask for.
 
@@ -54,7 +59,7 @@ def make_plan(
         path = options.model or _FAKE_MODEL
         label, last_model = "fake engine", None
     else:
-        choice = choose_model(options.model, settings)
+        choice = choose_model(options.model, settings, paths)
         path, label, last_model = str(choice.path), choice.label, choice.last_model
     return ChatPlan(
         path=path,

@@ -43,7 +43,7 @@ def run(options: argparse.Namespace, paths: Paths) -> ExitCode:
     engine: EngineDescription | None = None
     speed: MachineSpeed | None = None
     model: dict[str, Any] | None = None
-    path = _model_path(options)
+    path = _model_path(options, paths)
     try:
         with ChatSession(ProcessClient(fake=options.fake_engine)) as session:
             engine = session.describe_engine()
@@ -63,11 +63,11 @@ def run(options: argparse.Namespace, paths: Paths) -> ExitCode:
     return ExitCode.DONE
 
 
-def _model_path(options: argparse.Namespace) -> str | None:
+def _model_path(options: argparse.Namespace, paths: Paths) -> str | None:
     name: str | None = getattr(options, "model", None)
     if name is None or options.fake_engine:
         return name
-    return str(choose_model(name, Settings()).path)
+    return str(choose_model(name, Settings(), paths).path)
 
 
 def _measure(session: ChatSession, path: str, paths: Paths) -> dict[str, Any] | None:

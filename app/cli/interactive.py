@@ -13,6 +13,8 @@ from prompt_toolkit.formatted_text import FormattedText
 from prompt_toolkit.history import FileHistory, History, InMemoryHistory
 from prompt_toolkit.key_binding import KeyBindings, KeyPressEvent
 
+from app.adapter_files import AdapterFiles
+from app.cli.adapter_commands import obey_lora
 from app.cli.chat_options import parse_setting
 from app.cli.chat_plan import ChatPlan, note_chat_format, remember_model
 from app.cli.outcome import CONTEXT_FULL, ExitCode, dropped_sentence, show_error
@@ -46,6 +48,7 @@ _HELP = """\
 /new              begin a new chat
 /system TEXT      change the system prompt and begin a new chat; without TEXT, none
 /set NAME=VALUE   change a sampling setting; without NAME, show all
+/lora NAME=1      use an adapter at a strength, 0 for without; without NAME, show all
 /model PATH       load another model, or `starter`; without PATH, load the same again
 /continue         go on with the last reply
 /prompt           the chat as the model reads it
@@ -80,7 +83,9 @@ class InteractiveChat:
         self._session = session
         self._plan = plan
         self._store = store
+        self._paths = paths
         self._known = KnownModels.in_paths(paths)
+        self._adapter_files = AdapterFiles(paths.models_dir)
         self._read_line = read_line or _Prompt(paths, self._toolbar).read
         self._history: list[ChatMessage] = []
         self._last: Answer | None = None
@@ -90,6 +95,7 @@ class InteractiveChat:
             "/new": self._new,
             "/system": self._system,
             "/set": self._set,
+            "/lora": self._lora,
             "/model": self._model,
             "/continue": self._continue,
             "/prompt": self._show_prompt,
@@ -167,9 +173,12 @@ class InteractiveChat:
         self._plan = dataclasses.replace(self._plan, sampling=SamplingParams(**(fields | {name: value})))
         print(f"  {name} = {_setting_text(self._plan.sampling, name)}")
 
+    def _lora(self, argument: str) -> None:
+        self._plan = obey_lora(argument, self._plan, self._adapter_files)
+
     def _model(self, argument: str) -> None:
         if argument:
-            choice = choose_model(argument.strip("'\""), self._store.load()[0])
+            choice = choose_model(argument.strip("'\""), self._store.load()[0], self._paths)
             self._plan = dataclasses.replace(
                 self._plan,
                 path=str(choice.path),

@@ -9,7 +9,7 @@ from typing import Any
 import app.errors
 from app.errors import AppError
 from engine import EngineError, EngineUnavailable, InvalidParams, ModelLoadError, TurnsDropped
-from models import ModelsError
+from models import LibraryError, ModelsError, QuantizeError, QuantizeRefused
 
 
 class ExitCode(enum.IntEnum):
@@ -40,6 +40,10 @@ _MODEL_ERRORS = (
 
 def exit_code_of(error: ShownError) -> ExitCode:
     """Return the exit code that belongs to an error."""
+    if isinstance(error, QuantizeRefused):
+        return ExitCode.USAGE
+    if isinstance(error, LibraryError | QuantizeError):
+        return ExitCode.REQUEST_FAILED
     if isinstance(error, _MODEL_ERRORS):
         return ExitCode.MODEL
     if isinstance(error, EngineUnavailable):

@@ -17,8 +17,8 @@ from app.paths import Paths, find_paths
 
 _LOG = logging.getLogger(__name__)
 _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)  # what a write ends with when there is no more room
-_COMMANDS = ("chat", "bench", "compare", "doctor")
-_NOT_BUILT = ("quality", "quantize", "models", "serve")
+_COMMANDS = ("chat", "bench", "compare", "models", "quantize", "doctor")
+_NOT_BUILT = ("quality", "serve")
 _USAGE = """usage: fireside [options] [COMMAND ...]
 
 Without a command the window opens.
@@ -27,6 +27,8 @@ commands:
   chat                  answer a prompt, a pipe or a file of turns, or chat in the terminal
   bench                 measure how fast a model runs on this machine
   compare               ask several models the same, and show what each costs and says
+  models                list, scan, inspect and remove the models on this machine
+  quantize              make smaller files of a model
   doctor                show versions, devices, memory bandwidth and paths
 
 `fireside COMMAND --help` shows what a command takes.

@@ -12,9 +12,11 @@ from types import FrameType
 from typing import NoReturn, TypeVar
 
 from app.known_models import KnownModels
+from app.memory_record import MemoryRecord
 from engine import (
     Abort,
     Adapter,
+    BuildImportance,
     CacheTypeRow,
     CacheTypesMeasured,
     CancelLoad,
@@ -26,10 +28,14 @@ from engine import (
     EngineDescribed,
     EngineDescription,
     EngineDied,
+    EngineError,
     Event,
     Failed,
     Finished,
     Generate,
+    ImportanceBuilt,
+    ImportanceCancelled,
+    ImportanceProgress,
     LoadCancelled,
     LoadModel,
     LoadProgress,
@@ -46,6 +52,7 @@ from engine import (
     PromptOptions,
     Rendered,
     RenderPrompt,
+    RequestMetrics,
     SamplingParams,
     TurnsDropped,
     error_from_info,
@@ -59,7 +66,7 @@ _Answer = TypeVar("_Answer", Rendered, EngineDescribed, CacheTypesMeasured, Mach
 _Asking = RenderPrompt | DescribeEngine | MeasureCacheTypes | MeasureMachine
 _FINAL = (
     *(Finished, Failed, ModelLoaded, LoadCancelled, Rendered),
-    *(EngineDescribed, CacheTypesMeasured, MachineMeasured),
+    *(EngineDescribed, CacheTypesMeasured, MachineMeasured, ImportanceBuilt, ImportanceCancelled),
 )
 
 # A chat goes on when it is longer than the context; that it was cut is said.
@@ -87,10 +94,12 @@ class ChatSession:
 
     Args:
         client: not started yet.
+        memory: learns from replies what their models have taken.
     """
 
-    def __init__(self, client: EngineClient) -> None:
+    def __init__(self, client: EngineClient, *, memory: MemoryRecord | None = None) -> None:
         self._client = client
+        self._memory = memory
         self._events: queue.SimpleQueue[Event | _Interrupt] = queue.SimpleQueue()
         self._numbers = itertools.count(1)
         self._is_started = False
@@ -205,6 +214,7 @@ class ChatSession:
                     yield event
                 case Finished():
                     yield Answer(event, first_text)
+                    self._learn(event.metrics)
                 case Failed():
                     self._raise(event)
                 case _:
@@ -242,6 +252,38 @@ class ChatSession:
             EngineError: the engine did not start, or died.
         """
         return self._only_answer(MeasureMachine(request_id=self._next_id("machine")), MachineMeasured).speed
+
+    def build_importance(
+        self, path: str, *, text: str = "", text_name: str = ""
+    ) -> Iterator[ImportanceProgress | ImportanceBuilt]:
+        """Write the importance matrix of the loaded model to a file, yielding how far it is.
+
+        Args:
+            text: empty takes the one that comes with the program.
+
+        Raises:
+            EngineError: it could not be built.
+            KeyboardInterrupt: it was given up.
+        """
+        request_id = self._next_id("importance")
+        self.was_interrupted = False
+        self._send(BuildImportance(request_id=request_id, path=path, text=text, text_name=text_name))
+        for event in self._answers(request_id, Abort(request_id=request_id)):
+            match event:
+                case ImportanceProgress() | ImportanceBuilt():
+                    yield event
+                case ImportanceCancelled():
+                    raise KeyboardInterrupt
+                case Failed():
+                    self._raise(event)
+                case _:
+                    pass
+
+    def _learn(self, metrics: RequestMetrics) -> None:
+        """Have the record note what the model has taken, if the reply tells."""
+        if self._memory is not None and self.model is not None and self._memory.can_learn(self.model, metrics):
+            with contextlib.suppress(EngineError):  # the engine has gone meanwhile
+                self._memory.note(self.model, metrics, features=self.describe_engine().features)
 
     def _next_id(self, what: str) -> str:
         return f"{what}-{next(self._numbers)}"

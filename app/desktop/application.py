@@ -55,12 +55,13 @@ def run_window(paths: Paths, *, model: str | None, fake_engine: bool) -> int:
     parts = build_window(
         Theme(application, settings.theme, zoom=settings.zoom),
         ProcessClient(fake=fake_engine),
-        choose=lambda wanted: _choose(wanted, settings),
+        choose=lambda wanted: _choose(wanted, settings, paths),
         starter=_starter,
         settings=settings,
         save=saving.save,
         known=KnownModels.in_paths(paths),
         settings_file=str(paths.settings_file),
+        models_dir=paths.models_dir,
     )
     saving.begin(parts.background, parts.actions.show_notice, parts.window.notices.dismiss)
     parts.window.chat_view.empty_state.set_first_run(settings.last_model is None)
@@ -108,10 +109,10 @@ def _keep_for_good(_: object) -> None:
     gc.freeze()
 
 
-def _choose(wanted: str | None, settings: Settings) -> ChosenModel:
+def _choose(wanted: str | None, settings: Settings, paths: Paths) -> ChosenModel:
     from app.model_choice import choose_model
 
-    return choose_model(wanted, settings)
+    return choose_model(wanted, settings, paths)
 
 
 def _starter() -> Starter:

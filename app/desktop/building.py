@@ -2,8 +2,10 @@
 
 import dataclasses
 from collections.abc import Callable
-from pathlib import PurePath
+from pathlib import Path, PurePath
 
+from app.adapter_files import AdapterFiles
+from app.desktop.adapter_presenter import AdapterPresenter
 from app.desktop.bridge.background import Background, SerialBackground
 from app.desktop.bridge.engine_bridge import EngineBridge
 from app.desktop.bridge.worker_memory import WorkerMemory
@@ -27,6 +29,7 @@ from app.desktop.session.surroundings import Surroundings
 from app.desktop.session.token_counts import TokenCounts
 from app.desktop.session.user_settings import UserSettings
 from app.desktop.theme.theme import Theme
+from app.desktop.widgets.adapter_panel import AdapterPanel
 from app.desktop.widgets.chat_view import ChatView
 from app.desktop.widgets.composer import Composer
 from app.desktop.widgets.crash_card import CrashCard
@@ -72,6 +75,7 @@ class WindowParts:
     crash_card: CrashCard
     readouts: Readouts
     sampling: SamplingPanel
+    adapters: AdapterPresenter
     load_panel: LoadPanel
     system_prompt: SystemPromptEdit
     window: MainWindow
@@ -96,6 +100,7 @@ class WindowParts:
         self.frame.save()
         self.chats.let_all_go()
         self.background.close()
+        self.adapters.close()
         self.serial.close()
         self.bridge.close(timeout_s)
         self.keeping.close()
@@ -111,6 +116,7 @@ def build_window(
     save: Callable[[str, object], None],
     known: KnownModels,
     settings_file: str = "",
+    models_dir: Path | None = None,
     open_link: Callable[[str], object] | None = None,
 ) -> WindowParts:
     """Start the engine behind `client` and build a window for it, not yet shown.
@@ -121,6 +127,7 @@ def build_window(
         save: keeps one setting.
         known: which model files were loaded before.
         settings_file: where the settings are kept, to be shown.
+        models_dir: the folder of models and adapters that belong to the program.
         open_link: opens a target that the user agreed to; None hands it to the desktop.
     """
     bridge = EngineBridge(client)
@@ -150,6 +157,7 @@ def build_window(
         load_panel=LoadPanel(theme),
         system_prompt=SystemPromptEdit(theme),
     )
+    adapter_panel = AdapterPanel(theme)
     picker = ModelPicker(theme, starter, settings.last_model)
     sidebar, find_bar = Sidebar(theme), FindBar(theme)
     window = MainWindow(
@@ -159,7 +167,12 @@ def build_window(
         notices=NoticeArea(theme),
         composer=Composer(theme, picker),
         inspector=Inspector(
-            theme, inspector.readouts, inspector.sampling, inspector.load_panel, inspector.system_prompt
+            theme,
+            inspector.readouts,
+            inspector.sampling,
+            inspector.load_panel,
+            inspector.system_prompt,
+            adapters=adapter_panel,
         ),
         sidebar=sidebar,
         find_bar=find_bar,
@@ -196,6 +209,16 @@ def build_window(
         settings=user,
         counts=counts,
         memory=WorkerMemory(lambda: bridge.worker_pid, background, bridge),
+    )
+    adapters = AdapterPresenter(
+        window,
+        adapter_panel,
+        chats=chats,
+        model=model,
+        files=AdapterFiles(models_dir),
+        settings=user,
+        background=SerialBackground(bridge),
+        show_notice=lambda notice: actions.show_notice(notice),
     )
     crash_card = CrashCard(theme, window)
     window.notices.add_card(crash_card)
@@ -241,6 +264,7 @@ def build_window(
         crash_card=crash_card,
         readouts=inspector.readouts,
         sampling=inspector.sampling,
+        adapters=adapters,
         load_panel=inspector.load_panel,
         system_prompt=inspector.system_prompt,
         window=window,

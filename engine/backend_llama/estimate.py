@@ -9,9 +9,9 @@ import msgspec
 
 from engine.backend_llama import devices, probing
 from engine.backend_llama import library as native
-from engine.backend_llama.free_memory import FreeMemory, free_memory
 from engine.backend_llama.probing import Budget, ContextSize, ProbeRequest, ProbeResult
 from engine.errors import OutOfMemory, UnsupportedModel
+from engine.free_memory import FreeMemory, free_memory
 from engine.params import ModelParams
 from engine.probe_child import TIME_LIMIT_S, Death, NoChild, try_file
 

@@ -4,18 +4,20 @@ import contextlib
 import ctypes
 import logging
 import os
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import msgspec
 import psutil
 
-from engine.backend import Backend, BatchPart, DecodeStatus, OnProgress
+from engine.backend import Backend, BatchPart, DecodeStatus, OnProgress, TensorImportance
 from engine.backend_llama import library as native
 from engine.backend_llama.bare_loop import run_bare_loop
 from engine.backend_llama.cache_types import measure_cache_types
 from engine.backend_llama.context import AbortFlag, LlamaBackend
 from engine.backend_llama.estimate import LoadPlan, plan_load, size_text
+from engine.backend_llama.importance_pass import sum_importance
 from engine.backend_llama.layer_weights import active_weight_bytes, model_parts
 from engine.backend_llama.matmul_rate import matmul_rate
 from engine.backend_llama.native_params import (
@@ -165,6 +167,15 @@ class LlamaLoader:
         assert self._loaded is not None
         params, size, abort = self._loaded
         return run_bare_loop(backend.model, params, size, abort, request)
+
+    def sum_importance(
+        self, backend: Backend, chunks: Sequence[Sequence[int]], on_chunk: Callable[[int], bool]
+    ) -> dict[str, TensorImportance] | None:
+        """See Loader."""
+        assert isinstance(backend, LlamaBackend)
+        assert self._loaded is not None
+        params, _, abort = self._loaded
+        return sum_importance(backend.model, params, abort, chunks, on_chunk)
 
 
 def _check_file(path: Path, params: ModelParams) -> _FileKey:

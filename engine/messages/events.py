@@ -342,6 +342,36 @@ class BareLoopRun(msgspec.Struct, frozen=True, kw_only=True, tag=True):
     step_s: tuple[float, ...]
 
 
+class ImportanceProgress(msgspec.Struct, frozen=True, kw_only=True, tag=True):
+    """How many pieces of the text an importance matrix has read."""
+
+    request_id: str
+    num_chunks_done: int
+    num_chunks: int
+
+
+class ImportanceBuilt(msgspec.Struct, frozen=True, kw_only=True, tag=True):
+    """Answer to BuildImportance: the file is there.
+
+    Attributes:
+        num_tokens: read, in so many chunks.
+        num_tensors: for which it holds values.
+    """
+
+    request_id: str
+    path: str
+    num_chunks: int
+    num_tokens: int
+    num_tensors: int
+    seconds: float
+
+
+class ImportanceCancelled(msgspec.Struct, frozen=True, kw_only=True, tag=True):
+    """The importance matrix was given up, and there is no file of it."""
+
+    request_id: str
+
+
 class EngineDied(msgspec.Struct, frozen=True, kw_only=True, tag=True):
     """The worker is gone; every open request has failed before this event. Made by the client.
 
@@ -375,5 +405,8 @@ Event = (
     | CacheTypesMeasured
     | MachineMeasured
     | BareLoopRun
+    | ImportanceProgress
+    | ImportanceBuilt
+    | ImportanceCancelled
     | EngineDied
 )

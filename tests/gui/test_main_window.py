@@ -14,6 +14,7 @@ from pytestqt.qtbot import QtBot
 
 from app.desktop.session.model_session import Starter
 from app.desktop.theme.theme import Theme
+from app.desktop.widgets.adapter_panel import AdapterPanel
 from app.desktop.widgets.chat_view import ChatView
 from app.desktop.widgets.composer import Composer
 from app.desktop.widgets.inspector import Inspector
@@ -58,7 +59,14 @@ def window(theme: Theme, qtbot: QtBot) -> Iterator[MainWindow]:
         chat_view=ChatView(theme, None, None),  # type: ignore[arg-type]
         notices=NoticeArea(theme),
         composer=Composer(theme, ModelPicker(theme, lambda: Starter(name="starter", label="Starter"), None)),
-        inspector=Inspector(theme, Readouts(theme), SamplingPanel(theme), LoadPanel(theme), SystemPromptEdit(theme)),
+        inspector=Inspector(
+            theme,
+            Readouts(theme),
+            SamplingPanel(theme),
+            LoadPanel(theme),
+            SystemPromptEdit(theme),
+            adapters=AdapterPanel(theme),
+        ),
         sidebar=Sidebar(),
         find_bar=FindBar(),
     )

@@ -11,6 +11,7 @@ from PySide6.QtCore import QObject, Qt, QTimer, Signal, Slot
 
 from engine import (
     Abort,
+    Adapter,
     CancelLoad,
     ChatMessage,
     Counted,
@@ -148,6 +149,7 @@ class EngineBridge(QObject):
         *,
         chat_id: str,
         options: PromptOptions,
+        adapters: Sequence[Adapter] = (),
         read_ahead: bool = True,
     ) -> str:
         """Ask for a reply and return the request id; see Generate."""
@@ -159,6 +161,7 @@ class EngineBridge(QObject):
                 messages=tuple(messages),
                 sampling=sampling,
                 chat_id=chat_id,
+                adapters=tuple(adapters),
                 options=options,
                 read_ahead=read_ahead,
             )

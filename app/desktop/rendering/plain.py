@@ -9,6 +9,10 @@ _BIDI_CONTROLS = frozenset("\u202a\u202b\u202d\u202e" + _ISOLATES + _END_OF_ISOL
 _INVISIBLE_CATEGORIES = frozenset(("Zs", "Zl", "Zp", "Cc", "Cf"))
 _BLANK_LETTERS = frozenset("\u115f\u1160\u2800\u3164\uffa0")
 
+BREAK = "\u200b"
+_LONG_WORD = re.compile(r"\S{20,}")
+_WORD_PART = re.compile(r"[^/\\._\-]{0,15}[/\\._\-]|.{1,15}")
+
 # Control characters but tab and line break, halves of characters, and the marks that QTextDocument uses itself.
 _UNSHOWABLE = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\ud800-\udfff\ufdd0-\ufdef\ufffe\uffff]")
 
@@ -40,6 +44,11 @@ def isolated(text: str) -> str:
         depth += (character in _ISOLATES) - (character == _END_OF_ISOLATE)
         kept.append(character)
     return f"\u2068{''.join(kept)}{_END_OF_ISOLATE * (depth + 1)}"
+
+
+def breakable(text: str) -> str:
+    """Return `text` so that a narrow label can break its long words, as paths are: at their signs, or anywhere."""
+    return _LONG_WORD.sub(lambda word: BREAK.join(_WORD_PART.findall(word[0])), text)
 
 
 def tool_tip_text(text: str) -> str:

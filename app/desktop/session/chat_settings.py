@@ -4,9 +4,10 @@ import dataclasses
 from collections.abc import Mapping
 from typing import Any
 
+from app.desktop.session.chat_adapters import ChatAdapter, read_adapters, stored_adapters
 from app.store import Chat, ChatChange
 
-_SAMPLING, _PLACE = "sampling", "place"
+_SAMPLING, _PLACE, _ADAPTERS = "sampling", "place", "adapters"
 _TITLE_CHARS = 60
 
 
@@ -17,12 +18,14 @@ class ChatSettings:
     Attributes:
         model: how the settings name its model; "" while it takes the one that is loaded.
         sampling: the values that were set for this chat, by name.
+        adapters: those it uses, and the strength of those it used.
         place: the message at the top of the view and how far it is scrolled, where the view does not follow the end.
     """
 
     model: str = ""
     system_prompt: str = ""
     sampling: Mapping[str, Any] = dataclasses.field(default_factory=dict)
+    adapters: tuple[ChatAdapter, ...] = ()
     place: tuple[str, int] | None = None
 
     @property
@@ -31,6 +34,8 @@ class ChatSettings:
         values: dict[str, Any] = {}
         if self.sampling:
             values[_SAMPLING] = dict(self.sampling)
+        if self.adapters:
+            values[_ADAPTERS] = stored_adapters(self.adapters)
         if self.place is not None:
             values[_PLACE] = list(self.place)
         return values
@@ -52,6 +57,7 @@ def settings_of(chat: Chat) -> ChatSettings:
         model=chat.model,
         system_prompt=chat.system_prompt,
         sampling=sampling if isinstance(sampling, Mapping) else {},
+        adapters=read_adapters(chat.settings.get(_ADAPTERS)),
         place=found,
     )
 

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 
 from PySide6.QtCore import QObject, Signal
 
+from app.desktop.session.chat_adapters import engine_adapters
 from app.desktop.session.surroundings import Surroundings
 from app.desktop.session.turns import Begun, ReplyState, ReplyTurn
 from engine import (
@@ -87,7 +88,12 @@ class ReplyRun(QObject):
         bridge.reply_failed.connect(self._on_failed)
         may_read_ahead = self._costs is None or self._costs.may_read_ahead()
         self._request_id = bridge.generate(
-            messages, sampling, chat_id=chat_id, options=options, read_ahead=may_read_ahead
+            messages,
+            sampling,
+            chat_id=chat_id,
+            options=options,
+            adapters=engine_adapters(self.reply.settings),
+            read_ahead=may_read_ahead,
         )
         if self._costs is not None:
             self._costs.begin(self._request_id)

@@ -8,6 +8,7 @@ import msgspec
 from PySide6.QtCore import QCoreApplication
 
 from app.desktop.bridge.engine_bridge import EngineBridge
+from app.desktop.session.chat_adapters import made_with
 from app.desktop.session.chat_recorder import ChatRecorder
 from app.desktop.session.chat_settings import ChatSettings
 from app.desktop.session.model_session import ModelSession
@@ -40,8 +41,10 @@ class Surroundings(NamedTuple):
         reply.model_name = self.model.label or QCoreApplication.translate("Conversation", "Assistant")
         reply.model_fingerprint = getattr(chosen, "fingerprint", "")
         reply.template_hash = getattr(chosen, "template_hash", "")
+        adapters = made_with(settings.adapters)
         reply.settings = {
             "sampling": msgspec.to_builtins(self.sampling(settings)),
             "system_prompt": settings.system_prompt,
             "chat_format": self.chat_format() or "",
+            **({"adapters": adapters} if adapters else {}),
         }

@@ -91,7 +91,7 @@ class ReplyTurn(_Placed):
         is_continuation: it is asked to go on after what it has said.
         is_edited: the user wrote it, or changed what the model had written.
         token_ids: what the model sampled; empty for an edited one.
-        settings: what it was asked for with, by name: `sampling`, `system_prompt`, `chat_format`.
+        settings: what it was asked for with, by name: `sampling`, `system_prompt`, `chat_format`, `adapters`.
         model_fingerprint, template_hash: of the file and of its chat template.
     """
 

@@ -1,4 +1,4 @@
-"""Inspector: the side bar with the live numbers, the system prompt, the sampling and the load settings."""
+"""Inspector: the side bar with the live numbers and the settings of chat and model."""
 
 from collections.abc import Iterable
 
@@ -6,6 +6,7 @@ from PySide6.QtCore import Qt, Signal
 from PySide6.QtWidgets import QFrame, QScrollArea, QVBoxLayout, QWidget
 
 from app.desktop.theme.theme import Theme
+from app.desktop.widgets.adapter_panel import AdapterPanel
 from app.desktop.widgets.fold_section import FoldSection
 from app.desktop.widgets.load_panel import LoadPanel
 from app.desktop.widgets.readouts import Readouts
@@ -14,11 +15,11 @@ from app.desktop.widgets.system_prompt import SystemPromptEdit
 
 WIDTH = 284
 # The numbers and the sampling settings are what one looks at most.
-_CLOSED_AT_FIRST = ("system_prompt", "model")
+_CLOSED_AT_FIRST = ("system_prompt", "adapters", "model")
 
 
 class Inspector(QFrame):
-    """Four sections that scroll together, each under a head that opens and closes it.
+    """Five sections that scroll together, each under a head that opens and closes it.
 
     Signals:
         collapsed_changed: the user opened or closed a section, see `collapsed`.
@@ -34,6 +35,8 @@ class Inspector(QFrame):
         load_panel: LoadPanel,
         system_prompt: SystemPromptEdit,
         parent: QWidget | None = None,
+        *,
+        adapters: AdapterPanel,
     ) -> None:
         super().__init__(parent)
         self._theme = theme
@@ -46,12 +49,14 @@ class Inspector(QFrame):
             FoldSection(theme, "live", self.tr("LIVE"), readouts),
             FoldSection(theme, "system_prompt", self.tr("SYSTEM PROMPT"), system_prompt),
             FoldSection(theme, "sampling", self.tr("SAMPLING"), sampling),
+            FoldSection(theme, "adapters", self.tr("ADAPTERS"), adapters),
             FoldSection(theme, "model", self.tr("MODEL"), load_panel),
         )
         for section in self.sections:
             self._box.addWidget(section)
             section.toggled.connect(self.collapsed_changed)
         self._box.addStretch(1)
+        adapters.summary_changed.connect(self.section("adapters").head.set_summary)
         load_panel.summary_changed.connect(self.section("model").head.set_summary)
         self.area = QScrollArea(self)
         self.area.setWidgetResizable(True)
@@ -68,7 +73,7 @@ class Inspector(QFrame):
 
     @property
     def collapsed(self) -> set[str]:
-        """Keys of the sections that are closed: of "live", "system_prompt", "sampling" and "model"."""
+        """Keys of the sections that are closed: of "live", "system_prompt", "sampling", "adapters" and "model"."""
         return {section.key for section in self.sections if not section.is_open}
 
     def set_collapsed(self, keys: Iterable[str]) -> None:

@@ -4,6 +4,7 @@ import dataclasses
 import datetime
 import json
 from collections.abc import Mapping
+from pathlib import PurePath
 from typing import Any
 
 import msgspec
@@ -240,6 +241,11 @@ def _origin(turn: ReplyTurn) -> tuple[Fact, ...]:
             _chat_format_text(chat_format) if isinstance(chat_format, str) else "",
             _tr("What made a prompt of the chat."),
         ),
+        Fact(
+            _tr("Adapters"),
+            _adapters_text(turn.settings.get("adapters")),
+            _tr("LoRA adapters, each with its strength."),
+        ),
         Fact(_tr("Model file"), isolated(turn.model_fingerprint[:16]), _tr("Fingerprint of the model file.")),
         Fact(_tr("Template"), isolated(turn.template_hash[:16]), _tr("Hash of the chat template.")),
         Fact(
@@ -253,6 +259,15 @@ def _origin(turn: ReplyTurn) -> tuple[Fact, ...]:
 def _chat_format_text(name: str) -> str:
     words = {"file": _tr("as in the file"), "completion": _tr("none: plain text goes on")}
     return words.get(name) or isolated(shortened(name, _MAX_TEXT))
+
+
+def _adapters_text(kept: object) -> str:
+    parts = []
+    for entry in kept if isinstance(kept, list) else []:
+        match entry:
+            case {"path": str() as path, "scale": int() | float() as scale}:
+                parts.append(f"{shortened(PurePath(path).stem, 40)} × {scale:g}")
+    return isolated(shortened(", ".join(parts), _MAX_TEXT))
 
 
 def _known(*facts: Fact) -> tuple[Fact, ...]:

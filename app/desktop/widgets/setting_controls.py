@@ -2,21 +2,19 @@
 
 import enum
 import math
-from typing import Any
 
-from PySide6.QtCore import QCoreApplication, QRectF, QSize, Qt, Signal
-from PySide6.QtGui import QPainter, QPaintEvent, QPen, QWheelEvent
+from PySide6.QtCore import QCoreApplication, Qt, Signal
+from PySide6.QtGui import QWheelEvent
 from PySide6.QtWidgets import (
     QAbstractSpinBox,
-    QCheckBox,
     QDoubleSpinBox,
     QLineEdit,
     QSpinBox,
     QWidget,
 )
 
-from app.desktop.theme.glyphs import paint_glyph
 from app.desktop.theme.theme import Theme
+from app.desktop.widgets.check_box import CheckBox
 from app.desktop.widgets.still_combo_box import StillComboBox
 from app.settings import SettingInfo
 
@@ -55,7 +53,7 @@ class ChoiceControl(StillComboBox):
         return self.itemText(self._members.index(value))
 
 
-class SwitchControl(QCheckBox):
+class SwitchControl(CheckBox):
     """Yes or no.
 
     Signals:
@@ -65,8 +63,7 @@ class SwitchControl(QCheckBox):
     chosen = Signal(object)
 
     def __init__(self, theme: Theme, info: SettingInfo) -> None:
-        super().__init__()
-        self._theme = theme
+        super().__init__(theme)
         self.clicked.connect(lambda is_on: self.chosen.emit(is_on))
 
     def set_value(self, value: bool) -> None:
@@ -76,34 +73,6 @@ class SwitchControl(QCheckBox):
     def text_of(self, value: bool) -> str:
         """Return what a value is called."""
         return self.tr("on") if value else self.tr("off")
-
-    def sizeHint(self) -> QSize:
-        """See QWidget."""
-        return QSize(self._theme.px(28), self._theme.px(28))
-
-    def hitButton(self, position: Any) -> bool:
-        """See QAbstractButton."""
-        return self.rect().contains(position)
-
-    def paintEvent(self, event: QPaintEvent) -> None:
-        """Draw the box of the theme, at its zoom."""
-        px, colour = self._theme.px, self._theme.colour
-        side = px(18)
-        box = QRectF((self.width() - side) / 2, (self.height() - side) / 2, side, side)
-        painter = QPainter(self)
-        painter.setRenderHint(QPainter.RenderHint.Antialiasing)
-        is_marked = self.hasFocus() or self.underMouse()
-        painter.setPen(QPen(colour("accent" if is_marked or self.isChecked() else "control_border"), px(1)))
-        painter.setBrush(colour("accent" if self.isChecked() else "raised"))
-        painter.drawRoundedRect(box, px(4), px(4))
-        if self.isChecked():
-            paint_glyph(painter, "check", box.adjusted(px(2), px(2), -px(2), -px(2)), colour("on_accent"))
-        if self.hasFocus():
-            painter.setBrush(Qt.BrushStyle.NoBrush)
-            painter.setPen(QPen(colour("accent"), px(2)))
-            ring = px(3)
-            painter.drawRoundedRect(box.adjusted(-ring, -ring, ring, ring), px(6), px(6))
-        painter.end()
 
 
 class WholeControl(QSpinBox):

@@ -5,11 +5,11 @@ import pytest
 
 from engine.backend_llama.devices import Placement
 from engine.backend_llama.estimate import LoadPlan, make_plan, size_text
-from engine.backend_llama.free_memory import FreeMemory
 from engine.backend_llama.layer_weights import sum_layers
 from engine.backend_llama.native_params import expert_pattern
 from engine.backend_llama.probing import Budget, ContextSize, ProbeRequest, ProbeResult, fits, read_size
 from engine.errors import OutOfMemory
+from engine.free_memory import FreeMemory
 from engine.params import LoadMode, ModelParams
 
 GIB, MIB = 1 << 30, 1 << 20

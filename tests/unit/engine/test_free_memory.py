@@ -7,7 +7,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from engine.backend_llama.free_memory import _group_bytes, free_memory
+from engine.free_memory import _group_bytes, free_memory
 
 
 def write_group(folder: Path, limit: str, used: int, cache: int, *, names: tuple[str, str, str]) -> None:
@@ -56,7 +56,7 @@ def test_free_memory_is_no_more_than_the_machine_has() -> None:
 def test_limits_of_the_process_count(name: str) -> None:
     program = (
         "import resource\n"
-        "from engine.backend_llama.free_memory import free_memory\n"
+        "from engine.free_memory import free_memory\n"
         f"resource.setrlimit(resource.{name}, (900 << 20, 900 << 20))\n"
         "print(*free_memory())"
     )

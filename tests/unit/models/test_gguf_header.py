@@ -12,7 +12,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from models.errors import CorruptGGUF, GGUFError, TruncatedGGUF, UnsupportedGGUF
-from models.gguf_header import MAX_ARRAY_STRINGS, MAX_KEYS, MAX_TENSORS, ArrayValue, Header, HeaderReader, ValueType
+from models.gguf_header import MAX_ARRAY_STRINGS, MAX_KEYS, MAX_TENSORS, Header, HeaderReader
+from models.gguf_values import ArrayValue, ValueType
 from tests.support.gguf_files import write_tiny_model
 from tests.support.hostile_gguf import (
     ARRAY,

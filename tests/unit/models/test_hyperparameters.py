@@ -5,7 +5,7 @@ import struct
 import pytest
 
 from models.errors import CorruptGGUF
-from models.gguf_header import ArrayValue, Value, ValueType
+from models.gguf_values import ArrayValue, Value, ValueType
 from models.hyperparameters import MAX_EXPERTS, MAX_LAYERS, Hyperparameters, read_hyperparameters
 
 SOUND: dict[str, Value] = {

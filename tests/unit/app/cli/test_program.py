@@ -46,7 +46,7 @@ def test_prompt_behind_dashes_may_look_like_a_flag(
     assert client.requests[0].messages[0].content == "--debug"
 
 
-@pytest.mark.parametrize("command", ["quality", "quantize", "models", "serve"])
+@pytest.mark.parametrize("command", ["quality", "serve"])
 def test_unbuilt_commands_are_refused(command: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main([command, "--json", "x", "--whatever"]) == 2
     out, err = capsys.readouterr()

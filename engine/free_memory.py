@@ -5,8 +5,7 @@ import sys
 from pathlib import Path
 from typing import NamedTuple
 
-import psutil
-
+# psutil is imported where it is used: the first paint of the window does not wait for it.
 _CGROUP_ROOT = Path("/sys/fs/cgroup")
 
 
@@ -24,6 +23,8 @@ class FreeMemory(NamedTuple):
 
 def free_memory() -> FreeMemory:
     """Return what this process may still take."""
+    import psutil
+
     free = psutil.virtual_memory().available
     if sys.platform != "linux":
         return FreeMemory(free)
@@ -41,6 +42,8 @@ def free_memory() -> FreeMemory:
 def _limits() -> tuple[int | None, int | None]:
     """Return what is left of the limits on data and on addresses."""
     import resource  # not on Windows
+
+    import psutil
 
     used = psutil.Process().memory_info()
     left: list[int | None] = []

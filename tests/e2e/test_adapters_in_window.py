@@ -1,0 +1,130 @@
+"""The real window with a real engine: an adapter is chosen by hand, changes the reply, and leaves no trace at 0."""
+
+import dataclasses
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+from PySide6.QtCore import Qt
+from pytestqt.qtbot import QtBot
+
+from app.desktop.building import WindowParts, build_window
+from app.desktop.session.model_session import ModelState, Starter
+from app.desktop.theme.theme import Theme
+from app.desktop.widgets.adapter_panel import AdapterPanel
+from app.desktop.widgets.adapter_row import AdapterRow
+from app.known_models import KnownModels
+from app.model_choice import choose_model
+from app.settings import Settings
+from app.settings import Theme as ThemeMode
+from engine import CacheMissCause, ModelParams, ProcessClient
+from tests.support.adapters import STARTER, TINY, write_adapter
+from tests.support.cold_check import EXACT
+from tests.support.gguf_files import write_tiny_model
+from tests.support.person import Person
+
+pytestmark = pytest.mark.qt_log_ignore("plugin does not support", "propagateSizeHints")
+
+_QUESTION = "The old lighthouse keeper wrote down the weather every day. What did he write on the last day?"
+
+
+@pytest.fixture
+def person(qtbot: QtBot, qapp: Any, tmp_path: Path) -> Iterator[Person]:
+    """Return somebody before a window with a tiny model, beside which two adapters lie."""
+    folder = tmp_path / "models"
+    folder.mkdir()
+    model = write_tiny_model(folder / "tiny.gguf", n_ctx_train=2048)
+    write_adapter(folder / "style.gguf", TINY, strength=0.5)
+    write_adapter(folder / "alien.gguf", STARTER)
+    params = msgspec.to_builtins(ModelParams(n_ctx=2048, **EXACT))
+    settings = Settings(
+        load_params={str(model): params},
+        sampling={"temperature": 0.0, "max_tokens": 16},
+        theme=ThemeMode.LIGHT,
+        window={"collapsed": ["live", "sampling", "model", "system_prompt"], "inspector": "open"},
+    )
+
+    def keep(name: str, value: object) -> None:
+        nonlocal settings
+        changes: dict[str, Any] = {name: value}
+        settings = dataclasses.replace(settings, **changes)
+
+    parts: WindowParts = build_window(
+        Theme(qapp, ThemeMode.LIGHT, family="DejaVu Sans"),
+        ProcessClient(),
+        choose=lambda wanted: choose_model(wanted, settings),
+        starter=lambda: Starter(name="starter", label="Starter model"),
+        settings=settings,
+        save=keep,
+        known=KnownModels(tmp_path / "known-models.json"),
+        models_dir=folder,
+    )
+    parts.window.resize(1300, 1000)
+    with qtbot.waitExposed(parts.window):
+        parts.window.show()
+    parts.window.activateWindow()
+    if not parts.window.is_inspector_visible:
+        parts.window.toggle_inspector()
+    parts.window.inspector.set_collapsed(["live", "sampling", "model", "system_prompt"])
+    parts.actions.choose_model(str(model))
+    qtbot.waitUntil(lambda: parts.model.state is ModelState.READY, timeout=60_000)
+    parts.window.composer.text_edit.setFocus()
+    yield Person(parts, qtbot)
+    parts.close()
+    parts.window.deleteLater()
+    parts.bridge.deleteLater()
+
+
+def row(person: Person, label: str) -> AdapterRow:
+    [panel] = person.window.inspector.findChildren(AdapterPanel)
+    person.wait(lambda: any(row.adapter.label == label for row in panel.rows))
+    return next(row for row in panel.rows if row.adapter.label == label)
+
+
+def set_strength(person: Person, text: str) -> None:
+    person.click(row(person, "style").strength.field)
+    person.replace(text)
+    person.press(Qt.Key.Key_Tab)
+
+
+def ask_again(person: Person) -> tuple[str, int, CacheMissCause | None]:
+    before = person.last_reply.turn_id
+    person.click(person.composer.text_edit)
+    person.control(Qt.Key.Key_R)
+    person.wait(lambda: person.last_reply.turn_id != before)
+    person.wait_for_reply()
+    reply = person.last_reply
+    assert reply.error is None and reply.metrics is not None
+    return reply.text, reply.metrics.num_cached_tokens, reply.metrics.cache_miss_cause
+
+
+def test_adapter_changes_the_reply_and_strength_0_is_none(person: Person) -> None:
+    assert not row(person, "alien").box.isEnabled()
+    person.say(_QUESTION)
+    plain = person.last_reply.text
+    person.click(row(person, "style").box)
+    changed, num_cached, cause = ask_again(person)
+    assert changed != plain
+    assert (num_cached, cause) == (0, CacheMissCause.ADAPTER_CHANGED)
+    set_strength(person, "0")
+    without, num_cached, _ = ask_again(person)
+    assert without == plain
+    assert num_cached > 10
+    set_strength(person, "1")
+    again, num_cached, _ = ask_again(person)
+    assert again == changed
+    assert num_cached > 10
+
+
+def test_file_that_is_gone_costs_one_sentence(person: Person, tmp_path: Path) -> None:
+    person.click(row(person, "style").box)
+    (tmp_path / "models" / "style.gguf").unlink()
+    person.click(person.composer.text_edit)
+    person.say(_QUESTION)
+    assert person.last_reply.error is not None
+    assert "style.gguf" in person.last_reply.error.message
+    person.wait(lambda: person.window.notices.notices)
+    assert person.window.notices.notices[0].text == "This chat goes on without style.gguf."
+    assert ask_again(person)[0]
