@@ -22,6 +22,7 @@ from app.desktop.translation import install_translation
 from app.desktop.widgets.notices import Notice
 from app.desktop.window_actions import WindowActions
 from app.known_models import KnownModels
+from app.memory_record import MemoryRecord
 from app.paths import Paths
 from app.settings import Settings, SettingsStore
 from engine import ProcessClient
@@ -60,6 +61,7 @@ def run_window(paths: Paths, *, model: str | None, fake_engine: bool) -> int:
         settings=settings,
         save=saving.save,
         known=KnownModels.in_paths(paths),
+        memory=MemoryRecord.in_paths(paths),
         settings_file=str(paths.settings_file),
         models_dir=paths.models_dir,
     )
