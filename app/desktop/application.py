@@ -26,6 +26,7 @@ from app.desktop.translation import install_translation
 from app.desktop.widgets.notices import Notice
 from app.desktop.window_actions import WindowActions
 from app.known_models import KnownModels
+from app.memory_record import MemoryRecord
 from app.paths import Paths
 from app.settings import Settings, SettingsStore
 from engine import ProcessClient
@@ -65,6 +66,7 @@ def run_window(paths: Paths, *, model: str | None, fake_engine: bool) -> int:
         save=saving.save,
         known=KnownModels.in_paths(paths),
         shelf=lambda user, bridge: _shelf(paths, user, bridge, fake_engine=fake_engine),
+        memory=MemoryRecord.in_paths(paths),
         settings_file=str(paths.settings_file),
         adapter_files=open_adapter_files(paths),
     )

@@ -26,6 +26,7 @@ from app.desktop.session.chat_recorder import ChatRecorder
 from app.desktop.session.chat_settings import ChatSettings
 from app.desktop.session.chats import Chats
 from app.desktop.session.conversation import Conversation
+from app.desktop.session.memory_lessons import MemoryLessons
 from app.desktop.session.model_session import ChooseModel, ModelSession, Starter
 from app.desktop.session.reply_costs import ReplyCosts
 from app.desktop.session.surroundings import Surroundings
@@ -51,6 +52,7 @@ from app.desktop.widgets.trash_page import TrashPage
 from app.desktop.window_actions import WindowActions
 from app.desktop.window_frame import WindowFrame
 from app.known_models import KnownModels
+from app.memory_record import MemoryRecord
 from app.sampling_layers import resolve
 from app.settings import Settings
 from engine import EngineClient, SamplingParams
@@ -122,6 +124,7 @@ def build_window(
     save: Callable[[str, object], None],
     known: KnownModels,
     shelf: MakeShelf,
+    memory: MemoryRecord | None = None,
     settings_file: str = "",
     adapter_files: AdapterFiles | None = None,
     open_link: Callable[[str], object] | None = None,
@@ -134,6 +137,7 @@ def build_window(
         save: keeps one setting.
         known: which model files were loaded before.
         shelf: makes what knows the model files of this computer, when it is first needed.
+        memory: learns what models take.
         settings_file: where the settings are kept, to be shown.
         adapter_files: finds adapters; None looks beside the model alone.
         open_link: opens a target that the user agreed to; None hands it to the desktop.
@@ -143,6 +147,8 @@ def build_window(
     background, serial = Background(bridge), SerialBackground(bridge)
     user = UserSettings(settings, save)
     model = ModelSession(bridge, background, choose, bridge, known=known, params=user.load_params)
+    if memory is not None:
+        MemoryLessons(bridge, model, background, memory)
     formats = ChatFormatChoice(model, settings.chat_formats, save)
 
     def sampling_of(chat: ChatSettings) -> SamplingParams:

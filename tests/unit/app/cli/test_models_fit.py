@@ -51,7 +51,8 @@ def test_event_has_every_part(capsys: pytest.CaptureFixture[str], data_dir: Path
     assert found["needed_bytes"] > found["weight_bytes"] + found["kv_bytes"]
     assert found["free_bytes"] > found["needed_bytes"]
     assert found["largest_n_ctx"] == 8192
-    assert found["decode_rate"] is None
+    assert found["decode_rate"] == pytest.approx(2.5e10 / found["active_bytes"])  # as measured now, and remembered
+    assert SettingsStore(find_paths(str(data_dir)).settings_file).load()[0].read_bandwidth == {"2": 25_000_000_000}
 
 
 @pytest.mark.parametrize(
@@ -76,7 +77,7 @@ def test_table_can_be_read(capsys: pytest.CaptureFixture[str], data_dir: Path) -
     for words in ("context of 8,192 tokens", "180 MiB  f16 keys, f16 values", "verdict           fits"):
         assert words in out
     assert "longest context   8,192 tokens, all it was trained for" in out
-    assert "not known: `fireside bench` measures what it takes" in out
+    assert "full context, as memory is read at 25.0 GB/s" in out
 
 
 def test_speed_follows_from_the_measured_bandwidth(capsys: pytest.CaptureFixture[str], data_dir: Path) -> None:
@@ -156,3 +157,5 @@ def test_engine_that_does_not_start_leaves_the_devices_out(
     monkeypatch.setattr("app.cli.models_fit.ChatSession.describe_engine", fail)
     found = event(capsys, data_dir, "starter")
     assert found["reasons"] == ["Graphics devices are left out: The engine did not start."]
+    run_fit(parse("starter"), find_paths(str(data_dir)))
+    assert "not known: nothing is measured yet" in capsys.readouterr().out
