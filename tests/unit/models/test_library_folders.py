@@ -171,6 +171,7 @@ def test_starter_is_in_the_library_under_its_own_name(tmp_path: Path, starter_pa
     library = Library(models_dir=tmp_path, state_dir=tmp_path, roots=own_roots(tmp_path))
     [entry] = library.scan().entries
     assert (entry.path, entry.alias, entry.is_ours) == (starter_path, "starter", False)
+    assert (entry.group_title, entry.name) == ("SmolLM2-135M-Instruct", "smollm2-135m-instruct:q4_1")
     library.add_root(starter_path.parent)
     assert library.scan().num_files == 1
 
