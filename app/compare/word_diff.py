@@ -1,8 +1,8 @@
 """What differs between two replies, by words: the longest common subsequence, found bit-parallel.
 
-The library's own matcher looks for long blocks first and misses most of what two unlike texts have in common; its time
-grows with the square of how often words occur. Here the work is the product of the lengths, some thousand bits at a time:
-0.05 s for two texts of 8,000 words, whatever is in them.
+The library's own matcher looks for long blocks first and misses most of what two unlike texts have in common, and its
+time grows with the square of how often words occur. Here the work is the product of the lengths, some thousand bits at
+a time: 0.05 s for two texts of 8,000 words, whatever is in them.
 """
 
 import enum
