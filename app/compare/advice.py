@@ -61,8 +61,8 @@ def advise(analysis: Analysis, bar: Bar | None = None) -> Advice:
         return Advice("No model could be measured, so there is nothing to advise.", _failures(analysis))
     sized = [column for column in running if analysis.value(column.id, "file_bytes") is not None]
     if len(running) == 1:
-        evidence = (*_evidence(analysis, running[0]), *_failures(analysis))
-        return Advice("There is only one model to choose from, so nothing can be advised.", evidence, running[0].id)
+        known = (*_evidence(analysis, running[0]), *_failures(analysis))
+        return Advice("There is only one model to choose from, so nothing can be advised.", known, running[0].id)
     if not sized:
         return Advice("No size of a file is known, so nothing can be advised.", _failures(analysis))
     reaches = {column.id: _reach(analysis, column, bar) for column in sized}
