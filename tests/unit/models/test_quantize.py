@@ -141,7 +141,7 @@ def test_cancel_leaves_nothing_wherever_it_comes(plan: QuantizePlan, at: float) 
 @pytest.mark.parametrize(
     ("child", "sentence"),
     [
-        (quantize_children.full_disk, "cannot be quantised"),
+        (quantize_children.full_disk, "its disk is full"),
         (quantize_children.abort, r"ended unexpectedly \(SIGABRT\)"),
         (quantize_children.lie, "was not written whole"),
         (quantize_children.leave, "ended without a word"),
