@@ -66,9 +66,10 @@ def main() -> None:
     parser.add_argument("--model", default="starter", help="a GGUF file; default: the starter model")
     parser.add_argument("--repeats", type=int, default=7)
     parser.add_argument("--tokens", type=int, default=128, help="length of the reply")
+    parser.add_argument("--threads", type=int, default=0, help="of both; 0 is as each does by itself")
     arguments = parser.parse_args()
     choice = choose_model(arguments.model, Settings())
-    params = ModelParams(n_ctx=_N_CTX, n_seq_max=1)
+    params = ModelParams(n_ctx=_N_CTX, n_seq_max=1, n_threads=arguments.threads)
     values: dict[str, dict[str, list[float]]] = {"bench": {}, "compare": {}}
     for number in range(arguments.repeats):
         chat = Prompts(lambda messages: 1).short(number)

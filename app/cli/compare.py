@@ -23,6 +23,7 @@ from app.compare.plan import (
 from app.compare.prompt_sets import PromptSet, read_prompts, short_prompts
 from app.compare.report import check_report_path, write_report
 from app.compare.results import Column, Comparison, Mode, PromptItem
+from app.compare.room_check import RoomCheck
 from app.compare.run_folder import LAST, begin_run, keep, resume_run
 from app.compare.runner import CompareRun, Services
 from app.errors import AppError, ReportNotSaved, UsageError
@@ -76,12 +77,12 @@ def run(options: argparse.Namespace, paths: Paths, make_client: MakeClient | Non
     def new_client() -> EngineClient:
         return make_client(options.fake_engine) if make_client else ProcessClient(fake=options.fake_engine)
 
-    services = Services(new_client, settings, display.take)
+    services = Services(new_client, settings, display.take, RoomCheck(paths, new_client))
     if options.resume is not None:
         _refuse_others(options)
         comparing, fault = resume_run(options.resume, paths, services)
     else:
-        comparing, fault = begin_run(_plan(options, settings), paths, services)
+        comparing, fault = begin_run(_plan(options, settings, paths), paths, services)
     try:
         display.begin(comparing.comparison(), num_done=len(comparing.state.cells))
         if fault:
@@ -97,7 +98,7 @@ def run(options: argparse.Namespace, paths: Paths, make_client: MakeClient | Non
         comparing.close()
 
 
-def _plan(options: argparse.Namespace, settings: Settings) -> Comparison:
+def _plan(options: argparse.Namespace, settings: Settings, paths: Paths) -> Comparison:
     names = options.names or ([options.model] if options.model else [])
     if options.fake_engine and not names:
         names = [_FAKE_MODEL]
@@ -116,15 +117,18 @@ def _plan(options: argparse.Namespace, settings: Settings) -> Comparison:
         n_seq_max=num_at_once,
     )
     sampling = SamplingParams(seed=0, max_tokens=max_tokens) if mode is Mode.SAMPLES else fair_sampling(max_tokens)
-    columns = [_column(name, params, sampling, settings, is_fake=options.fake_engine) for name in names]
+    columns = [
+        Column(id="", label=name, path=name, params=params, sampling=sampling)
+        if options.fake_engine
+        else _column(name, params, sampling, settings, paths)
+        for name in names
+    ]
     return new_comparison(columns, prompts, mode=mode, repeats=repeats, prompts_name=name, watts=settings.power_watts)
 
 
-def _column(name: str, params: ModelParams, sampling: SamplingParams, settings: Settings, *, is_fake: bool) -> Column:
-    if is_fake:
-        return Column(id="", label=name, path=name, params=params, sampling=sampling)
+def _column(name: str, params: ModelParams, sampling: SamplingParams, settings: Settings, paths: Paths) -> Column:
     try:
-        return column_of(choose_model(name, settings), params=params, sampling=sampling)
+        return column_of(choose_model(name, settings, paths), params=params, sampling=sampling)
     except (AppError, ModelsError) as error:
         return failed_column(name, error, params=params, sampling=sampling)
 

@@ -1,7 +1,6 @@
 """What `fireside compare` shows: JSON Lines for programs; progress, a table and the replies for a person."""
 
 import sys
-import textwrap
 from typing import Any, Protocol
 
 import msgspec
@@ -250,5 +249,5 @@ def _print_replies(comparison: Comparison) -> None:
             if cell.repeat >= repeats:
                 continue
             number = f", {cell.repeat + 1}" if repeats > 1 else ""
-            print(f"\n{safe_text(column.label)}{number}:")
-            print(textwrap.indent(wrapped(safe_text(cell.text or cell.error).strip()), "  "))
+            print(f"\n[{safe_text(column.label)}{number}]")
+            print(wrapped(safe_text(cell.text or cell.error).strip()))

@@ -4,7 +4,6 @@ from engine.messages.codec import PROTOCOL_VERSION, MessageError, decode_command
 from engine.messages.commands import (
     Abort,
     Adapter,
-    BuildImportance,
     CancelLoad,
     ChatMessage,
     Command,
@@ -40,9 +39,6 @@ from engine.messages.events import (
     Finished,
     FinishReason,
     Hello,
-    ImportanceBuilt,
-    ImportanceCancelled,
-    ImportanceProgress,
     LoadCancelled,
     LoadProgress,
     LogLine,
@@ -59,6 +55,12 @@ from engine.messages.events import (
     ThreadsChanged,
     ThreadsReason,
     TurnsDropped,
+)
+from engine.messages.importance import (
+    BuildImportance,
+    ImportanceBuilt,
+    ImportanceCancelled,
+    ImportanceProgress,
 )
 
 __all__ = [

@@ -4,6 +4,7 @@ import enum
 
 import msgspec
 
+from engine.messages.importance import BuildImportance
 from engine.params import ModelParams, SamplingParams
 from engine.text import clean_text
 
@@ -219,26 +220,6 @@ class RunBareLoop(msgspec.Struct, frozen=True, kw_only=True, tag=True):
     num_prompt_tokens: int
     num_tokens: int
     num_sequences: int = 1
-
-
-class BuildImportance(msgspec.Struct, frozen=True, kw_only=True, tag=True):
-    """Compute the importance matrix of the loaded model on a text and write it to a file, for quantising.
-
-    Answered by ImportanceProgress, then ImportanceBuilt, ImportanceCancelled (after Abort) or Failed. Nothing else is
-    computed meanwhile; refused while requests run.
-
-    Attributes:
-        path: of the file, whose folder must be there.
-        text: empty takes the text that comes with the program.
-        text_name: what the file says it was computed on.
-        max_chunks: how many pieces of 512 tokens to read at most; 0 reads all.
-    """
-
-    request_id: str
-    path: str
-    text: str = ""
-    text_name: str = ""
-    max_chunks: int = 0
 
 
 class Shutdown(msgspec.Struct, frozen=True, kw_only=True, tag=True):

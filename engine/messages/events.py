@@ -5,6 +5,7 @@ import enum
 import msgspec
 
 from engine.errors import ErrorInfo
+from engine.messages.importance import ImportanceBuilt, ImportanceCancelled, ImportanceProgress
 from engine.metrics import RequestMetrics
 
 
@@ -340,36 +341,6 @@ class BareLoopRun(msgspec.Struct, frozen=True, kw_only=True, tag=True):
     n_threads: int
     prefill_s: float
     step_s: tuple[float, ...]
-
-
-class ImportanceProgress(msgspec.Struct, frozen=True, kw_only=True, tag=True):
-    """How many pieces of the text an importance matrix has read."""
-
-    request_id: str
-    num_chunks_done: int
-    num_chunks: int
-
-
-class ImportanceBuilt(msgspec.Struct, frozen=True, kw_only=True, tag=True):
-    """Answer to BuildImportance: the file is there.
-
-    Attributes:
-        num_tokens: read, in so many chunks.
-        num_tensors: for which it holds values.
-    """
-
-    request_id: str
-    path: str
-    num_chunks: int
-    num_tokens: int
-    num_tensors: int
-    seconds: float
-
-
-class ImportanceCancelled(msgspec.Struct, frozen=True, kw_only=True, tag=True):
-    """The importance matrix was given up, and there is no file of it."""
-
-    request_id: str
 
 
 class EngineDied(msgspec.Struct, frozen=True, kw_only=True, tag=True):

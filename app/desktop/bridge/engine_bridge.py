@@ -20,6 +20,7 @@ from engine import (
     DescribeEngine,
     EngineClient,
     EngineDescribed,
+    EngineDescription,
     EngineDied,
     EngineError,
     Event,
@@ -102,6 +103,7 @@ class EngineBridge(QObject):
         self._counts: set[str] = set()
         self._descriptions: set[str] = set()
         self._worker_pid: int | None = None
+        self._engine: EngineDescription | None = None
         self._is_woken = False
         self._is_closed = False
         self._timer = QTimer(self)
@@ -118,6 +120,11 @@ class EngineBridge(QObject):
     def worker_pid(self) -> int | None:
         """Process id of the worker; None until it has come up, and after its death."""
         return self._worker_pid
+
+    @property
+    def engine(self) -> EngineDescription | None:
+        """What the engine said of itself last; None until it was asked."""
+        return self._engine
 
     def start(self) -> None:
         """Start the engine without waiting for it."""
@@ -273,6 +280,7 @@ class EngineBridge(QObject):
                 self.load_cancelled.emit(event.request_id)
             case EngineDescribed():
                 self._descriptions.discard(event.request_id)
+                self._engine = event.description
                 self.engine_described.emit(event.description)
             case EngineDied():
                 _LOG.warning("the engine died: %s", event.error.message)

@@ -95,7 +95,7 @@ def test_person_gets_a_table_and_the_replies(paths: Paths, capsys: pytest.Captur
     out, err = capsys.readouterr()
     assert "2 models, one prompt, each 2 times, one after the other" in out
     assert "tokens/s" in out
-    assert "\nfake:n_words=9:\n  " in out
+    assert "\n[fake:n_words=9]\nfake:n_words=9 hi" in out
     assert "fake:n_words=3, 0 of 4" in err
 
 
@@ -118,7 +118,7 @@ def test_samples_of_one_prompt_are_shown_beside_each_other(paths: Paths, capsys:
     assert compare(paths, "fake:n_words=3", prompt="hi", samples=3) == ExitCode.DONE
     out = capsys.readouterr().out
     assert "3 samples of one prompt, in one batch" in out
-    assert all(f"fake:n_words=3, {number}:" in out for number in (1, 2, 3))
+    assert all(f"[fake:n_words=3, {number}]" in out for number in (1, 2, 3))
 
 
 def test_race_says_that_speeds_cannot_be_compared(paths: Paths, capsys: pytest.CaptureFixture[str]) -> None:

@@ -1,0 +1,40 @@
+"""Opening the shelf of this user: the library of the data folder, and an engine that computes importance matrices."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+from app.desktop.library_shelf import LibraryShelf
+from app.desktop.session.user_settings import UserSettings
+from app.importance_building import build_importance
+from app.model_library import open_library
+from app.paths import Paths
+from engine import EngineClient
+
+
+def open_shelf(paths: Paths, user: UserSettings, new_client: Callable[[], EngineClient]) -> LibraryShelf:
+    """Return the shelf; nothing is looked at before it is asked.
+
+    Args:
+        new_client: makes an engine of its own, not started, for importance matrices.
+    """
+
+    def build_matrix(
+        model: Path,
+        output: Path,
+        text_path: Path | None,
+        *,
+        report: Callable[[float], None],
+        is_cancelled: Callable[[], bool],
+    ) -> bool:
+        text = "" if text_path is None else text_path.read_text("utf-8", errors="replace")
+        name = "bundled" if text_path is None else text_path.name
+        return build_importance(
+            new_client(), model, output, text, text_name=name, report=report, is_cancelled=is_cancelled
+        )
+
+    return LibraryShelf(
+        open_library(paths),
+        models_dir=paths.models_dir,
+        used_at=lambda: user.now.models_used,
+        build_matrix=build_matrix,
+    )
