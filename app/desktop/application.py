@@ -131,7 +131,7 @@ def _starter() -> Starter:
 def _shelf(paths: Paths, user: UserSettings, bridge: EngineBridge, *, fake_engine: bool) -> Shelf:
     from app.desktop.library_opening import open_shelf
 
-    return open_shelf(paths, user, lambda: ProcessClient(fake=fake_engine))
+    return open_shelf(paths, user, bridge, lambda: ProcessClient(fake=fake_engine))
 
 
 class _FaultReporter:

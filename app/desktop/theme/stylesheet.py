@@ -252,15 +252,6 @@ def _models(c: Colours, px: Px) -> str:
     QLabel[fit="fits"] {{ color:{c.ok};font-weight:600; }}
     QLabel[fit="tight"] {{ color:{c.warn};font-weight:600; }}
     QLabel[fit="too_large"] {{ color:{c.error};font-weight:600; }}
-    LevelBox {{ color:{c.text};spacing:{px(8)}px;padding:{px(3)}px {px(2)}px;border:2px solid transparent;
-        border-radius:{px(6)}px;font-size:{px(13)}px; }}
-    LevelBox:focus {{ border-color:{c.accent}; }}
-    LevelBox:disabled {{ color:{c.muted}; }}
-    LevelBox::indicator {{ width:{px(14)}px;height:{px(14)}px;border:1px solid {c.control_border};
-        border-radius:{px(3)}px;background:{c.raised}; }}
-    LevelBox::indicator:hover {{ border-color:{c.accent}; }}
-    LevelBox::indicator:checked {{ background:{c.accent};border-color:{c.accent}; }}
-    LevelBox::indicator:disabled {{ border-color:{c.border};background:transparent; }}
     #modelTable {{ background:{c.bg};color:{c.text};border:0;font-size:{px(12)}px; }}
     #modelTable::item {{ padding:0 {px(8)}px; }}
     #modelTable::item:selected {{ background:{c.selection};color:{c.text}; }}

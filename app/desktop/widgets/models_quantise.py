@@ -2,17 +2,13 @@
 
 from collections.abc import Sequence
 
-from PySide6.QtCore import QRectF, Qt, Signal
-from PySide6.QtGui import QPainter, QPaintEvent
+from PySide6.QtCore import Qt, Signal
 from PySide6.QtWidgets import (
-    QCheckBox,
     QFileDialog,
     QHBoxLayout,
     QLabel,
     QPushButton,
     QScrollArea,
-    QStyle,
-    QStyleOptionButton,
     QVBoxLayout,
     QWidget,
 )
@@ -20,8 +16,9 @@ from PySide6.QtWidgets import (
 from app.desktop.itemmodels.model_list import shown_name
 from app.desktop.itemmodels.model_rows import LevelChoice, Matrix, QuantiseOffer, QuantiseOrder
 from app.desktop.rendering.plain import isolated, shortened, tool_tip_text
-from app.desktop.theme.glyphs import GlyphButton, paint_glyph
+from app.desktop.theme.glyphs import GlyphButton
 from app.desktop.theme.theme import Theme
+from app.desktop.widgets.check_box import CheckBox
 from app.desktop.widgets.figures import bytes_text
 from app.desktop.widgets.models_details import breakable
 from app.desktop.widgets.plain_label import plain_label
@@ -31,35 +28,23 @@ _MAX_TEXT = 400
 _MIB = 1 << 20
 
 
-class LevelBox(QCheckBox):
+class LevelBox(CheckBox):
     """A level that can be chosen; its size stands at the end of its line."""
 
     def __init__(self, theme: Theme, level: LevelChoice) -> None:
-        super().__init__(shown_name(level.type_name))
-        self._theme = theme
+        name = shown_name(level.type_name)
+        super().__init__(theme, name)
         self.level = level
         bits = self.tr("{bits} bits per weight").format(bits=f"{level.bits_per_weight:.2f}")
         self.size_text = exact_text(level.num_bytes)
         self._needs = self.tr("needs a matrix")
         self._short_why_not = self.tr("cannot be made")
-        self.setCursor(Qt.CursorShape.PointingHandCursor)
         texts = [text for text in (bits if level.bits_per_weight else "", level.note, level.why_not) if text]
         self.setToolTip(tool_tip_text("; ".join(texts)))
-        self._spoken = ", ".join((self.text(), self.size_text, *texts))
+        self._spoken = ", ".join((name, self.size_text, *texts))
         self.setAccessibleName(self._spoken)
         self.size_label = plain_label(self.size_text, role="muted")
         self.size_label.setWordWrap(False)
-
-    def paintEvent(self, event: QPaintEvent) -> None:
-        """See QWidget; adds the mark, which the stylesheet has no picture of."""
-        super().paintEvent(event)
-        if self.isChecked():
-            option = QStyleOptionButton()
-            self.initStyleOption(option)
-            box = self.style().subElementRect(QStyle.SubElement.SE_CheckBoxIndicator, option, self)
-            painter = QPainter(self)
-            paint_glyph(painter, "check", QRectF(box).adjusted(2, 2, -2, -2), self._theme.colour("on_accent"))
-            painter.end()
 
     def set_matrix(self, *, has_matrix: bool) -> None:
         """Say whether it can be made now."""
