@@ -16,12 +16,11 @@ from app.errors import UsageError
 from app.memory_record import MemoryRecord
 from app.model_choice import ModelChoice, choose_model
 from app.paths import Paths
-from app.room import room_of
+from app.room import room_of, wish_of
 from app.settings import Settings, SettingsStore
-from engine import EngineDescription, EngineError, FlashAttention, ModelParams, ProcessClient, param_infos
+from engine import EngineDescription, EngineError, ModelParams, ProcessClient, param_infos
 from models import (
     CACHE_TYPES,
-    CacheSettings,
     Fit,
     GGUFInfo,
     Room,
@@ -97,20 +96,8 @@ def _wish(options: argparse.Namespace, settings: Settings, paths: Paths) -> Wish
         **slots,
     )
     draft = choose_model(options.draft, settings, paths).info if options.draft else None
-    return Wish(
-        n_ctx=params.n_ctx,
-        cache=CacheSettings(
-            type_k=params.type_k,
-            type_v=params.type_v,
-            n_seq_max=params.n_seq_max,
-            n_batch=params.n_batch,
-            n_ubatch=params.n_ubatch,
-            has_flash=params.flash_attn is not FlashAttention.OFF,
-        ),
-        n_gpu_layers=params.n_gpu_layers,
-        draft=draft,
-        adapter_bytes=sum(_adapter_info(Path(adapter.path)).weight_bytes for adapter in options.lora),
-    )
+    adapter_bytes = sum(_adapter_info(Path(adapter.path)).weight_bytes for adapter in options.lora)
+    return wish_of(params, draft=draft, adapter_bytes=adapter_bytes)
 
 
 def _adapter_info(path: Path) -> GGUFInfo:

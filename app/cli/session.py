@@ -28,7 +28,6 @@ from engine import (
     EngineDescribed,
     EngineDescription,
     EngineDied,
-    EngineError,
     Event,
     Failed,
     Finished,
@@ -100,6 +99,7 @@ class ChatSession:
     def __init__(self, client: EngineClient, *, memory: MemoryRecord | None = None) -> None:
         self._client = client
         self._memory = memory
+        self._features: str | None = None
         self._events: queue.SimpleQueue[Event | _Interrupt] = queue.SimpleQueue()
         self._numbers = itertools.count(1)
         self._is_started = False
@@ -175,6 +175,8 @@ class ChatSession:
                     pass
         if self.was_interrupted:  # the load may have ended well before it was told
             raise KeyboardInterrupt
+        if self._memory is not None and self._features is None:
+            self._features = self.describe_engine().features
 
     def ask(
         self,
@@ -213,8 +215,8 @@ class ChatSession:
                 case PrefillProgress() | TurnsDropped():
                     yield event
                 case Finished():
+                    self._learn(event.metrics)  # before: whoever has the answer asks for no more
                     yield Answer(event, first_text)
-                    self._learn(event.metrics)
                 case Failed():
                     self._raise(event)
                 case _:
@@ -281,9 +283,8 @@ class ChatSession:
 
     def _learn(self, metrics: RequestMetrics) -> None:
         """Have the record note what the model has taken, if the reply tells."""
-        if self._memory is not None and self.model is not None and self._memory.can_learn(self.model, metrics):
-            with contextlib.suppress(EngineError):  # the engine has gone meanwhile
-                self._memory.note(self.model, metrics, features=self.describe_engine().features)
+        if self._memory is not None and self._features is not None and self.model is not None:
+            self._memory.note(self.model, metrics, features=self._features)
 
     def _next_id(self, what: str) -> str:
         return f"{what}-{next(self._numbers)}"

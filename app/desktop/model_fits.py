@@ -9,9 +9,9 @@ from app.desktop.itemmodels.model_rows import Fit, FitFigures
 from app.desktop.library_shelf import MeasureFit
 from app.desktop.session.user_settings import UserSettings
 from app.memory_record import MemoryRecord
-from app.room import room_of
-from engine import FlashAttention, ModelParams
-from models import CacheSettings, GGUFInfo, Room, Verdict, Wish, fit
+from app.room import room_of, wish_of
+from engine import ModelParams
+from models import GGUFInfo, Room, Verdict, fit
 
 _FITS = {
     Verdict.FITS: Fit.FITS,
@@ -38,28 +38,14 @@ def fit_figures(infos: Sequence[GGUFInfo], params: ModelParams, room: Room) -> F
     Args:
         infos: of its files, the first one first.
     """
-    found = fit(infos[0], _wish(params), room, parts=infos[1:])
+    found = fit(infos[0], wish_of(params), room, parts=infos[1:])
+    is_separate = not room.is_unified  # else the graphics device takes of the same memory
     return FitFigures(
         fit=_FITS[found.verdict],
-        needed_bytes=found.needed_bytes + found.device_needed_bytes,
-        free_bytes=found.free_bytes + found.device_free_bytes,
+        needed_bytes=found.needed_bytes + is_separate * found.device_needed_bytes,
+        free_bytes=found.free_bytes + is_separate * found.device_free_bytes,
         max_ctx=found.largest_n_ctx or 0,
         tokens_per_s=found.decode_rate,
-    )
-
-
-def _wish(params: ModelParams) -> Wish:
-    return Wish(
-        n_ctx=params.n_ctx,
-        cache=CacheSettings(
-            type_k=params.type_k,
-            type_v=params.type_v,
-            n_seq_max=params.n_seq_max,
-            n_batch=params.n_batch,
-            n_ubatch=params.n_ubatch,
-            has_flash=params.flash_attn is not FlashAttention.OFF,
-        ),
-        n_gpu_layers=params.n_gpu_layers,
     )
 
 

@@ -95,6 +95,15 @@ def test_buffers_of_a_step_are_about_those_llama_cpp_plans(model: Path, n_ctx: i
     assert found == pytest.approx(size.compute_bytes, rel=0.2)
 
 
+@pytest.mark.parametrize("free_mib", [64, 200, 400, 1000, 64_000])
+def test_context_is_the_one_the_engine_would_choose(starter_path: Path, free_mib: int) -> None:
+    params = ModelParams(n_threads=1)
+    budget = probing.Budget(resident_bytes=free_mib * MIB)
+    planned = probing.probe(probing.ProbeRequest(path=str(starter_path), params=params, budget=budget))
+    found = fit(read_gguf_info(starter_path), Wish(cache=cache_settings(params)), Room(free_mib * MIB))
+    assert found.n_ctx == planned.sizes[-1].n_ctx
+
+
 def test_quantised_cache_is_the_one_llama_cpp_plans(starter_path: Path) -> None:
     wanted = [
         ModelParams(n_ctx=LONG, n_threads=1, type_k=cache_type, type_v=cache_type)

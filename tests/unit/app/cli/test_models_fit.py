@@ -19,6 +19,7 @@ from engine import EngineStartFailed, InvalidParams
 from models import GGUFError
 from tests.support.adapters import write_tiny_pair
 from tests.support.gguf_files import edit_gguf, write_tiny_model
+from tests.support.split_models import split_model
 from tests.unit.app.cli.scripted_client import ScriptedClient
 
 
@@ -101,6 +102,17 @@ def test_cache_type_draft_and_adapter_count(capsys: pytest.CaptureFixture[str], 
     assert more["adapter_bytes"] > 0
     change = more["draft_bytes"] + more["adapter_bytes"] + more["kv_bytes"] - plain["kv_bytes"]
     assert more["needed_bytes"] - plain["needed_bytes"] == change
+
+
+def test_all_files_of_a_split_model_count(capsys: pytest.CaptureFixture[str], data_dir: Path, tmp_path: Path) -> None:
+    whole = write_tiny_model(tmp_path / "whole.gguf")
+    parts = split_model(whole, tmp_path, "split", 3)
+    found = event(capsys, data_dir, str(parts[2]))
+    assert found["model"] == str(parts[0])
+    alone = event(capsys, data_dir, str(whole))
+    assert [found[name] for name in ("weight_bytes", "active_bytes", "needed_bytes")] == [
+        alone[name] for name in ("weight_bytes", "active_bytes", "needed_bytes")
+    ]
 
 
 def test_cache_that_cannot_be_is_f16_and_told(
