@@ -37,6 +37,11 @@ class ChatLedger:
         while len(self._held) > _MAX_CHATS or (self._num_tokens > _MAX_TOKENS and len(self._held) > 1):
             self._num_tokens -= len(self._held.popitem(last=False)[1][0])
 
+    def num_known(self, chat_id: str | None, prompt: Sequence[int]) -> int:
+        """Return how many tokens of a prompt its chat left in the cache."""
+        held = self._held.get(chat_id) if chat_id is not None else None
+        return 0 if held is None else self._common(held[0], array("i", prompt))[1]
+
     def cause(
         self,
         chat_id: str | None,

@@ -11,7 +11,7 @@ from typing import NamedTuple
 import msgspec
 
 from engine.errors import ContextOverflow, overflow_error
-from engine.messages import ChatMessage, Overflow, PromptMode, PromptOptions, Role
+from engine.messages import ChatMessage, Overflow, PromptMode, PromptOptions, Role, TurnsDropped
 from engine.tokenizing import EncodedPrompt
 
 Encode = Callable[[Sequence[ChatMessage], PromptOptions], EncodedPrompt]
@@ -34,6 +34,18 @@ class Fitted(NamedTuple):
     num_tokens: int = 0
     is_reply_cut: bool = False
     messages: tuple[ChatMessage, ...] = ()
+
+
+def turns_dropped(request_id: str, fitted: Fitted) -> TurnsDropped | None:
+    """Return what a request is told of the messages that were left out, None where there are none."""
+    if not fitted.num_messages and not fitted.is_reply_cut:
+        return None
+    return TurnsDropped(
+        request_id=request_id,
+        num_messages=fitted.num_messages,
+        num_tokens=fitted.num_tokens,
+        is_reply_cut=fitted.is_reply_cut,
+    )
 
 
 class _Cut(NamedTuple):

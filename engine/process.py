@@ -22,10 +22,13 @@ from engine.errors import EngineError, EngineStartFailed, EngineUnavailable, Inv
 from engine.messages import (
     PROTOCOL_VERSION,
     BareLoopRun,
+    CacheDescribed,
     CacheTypesMeasured,
+    ClearCache,
     Command,
     Counted,
     CountTokens,
+    DescribeCache,
     DescribeEngine,
     EngineDescribed,
     EngineDied,
@@ -54,11 +57,11 @@ from engine.messages import (
 _LOG = logging.getLogger(__name__)
 _ASKING = (
     *(LoadModel, Generate, CountTokens, RenderPrompt, DescribeEngine),
-    *(MeasureCacheTypes, MeasureMachine, RunBareLoop),
+    *(MeasureCacheTypes, MeasureMachine, RunBareLoop, DescribeCache, ClearCache),
 )
 _FINAL = (
     *(ModelLoaded, LoadCancelled, Finished, Failed, Counted, Rendered, EngineDescribed),
-    *(CacheTypesMeasured, MachineMeasured, BareLoopRun),
+    *(CacheTypesMeasured, MachineMeasured, BareLoopRun, CacheDescribed),
 )
 _LOG_TAIL_LINES = 40
 _EXIT_WAIT_S = 2.0

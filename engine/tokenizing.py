@@ -14,6 +14,7 @@ from engine.chat_formats import COMPLETION_FORMAT, FILE_FORMAT, find_format, usa
 from engine.chat_template import TRIAL_CHAT, ChatTemplate
 from engine.errors import ChatTemplateError, EngineError, RequestError, overflow_error
 from engine.grammar import Matcher, TokenTable, new_matcher
+from engine.message_places import message_ends
 from engine.messages import ChatMessage, PromptMode, PromptOptions, Role
 from engine.params import SamplingParams
 from engine.reasoning import ThinkingFormat, ThinkingStart, begin_reply
@@ -81,6 +82,7 @@ class EncodedPrompt(NamedTuple):
         reply: the half answer that is to be continued.
         thinking: how its reply marks thinking, None where it does not.
         next_turn_tokens: what the prompt of the next message has behind the reply, whatever the user writes.
+        message_ends: how many tokens there are up to the end of each message, about.
     """
 
     tokens: list[int]
@@ -89,6 +91,7 @@ class EncodedPrompt(NamedTuple):
     reply: str = ""
     thinking: ThinkingStart | None = None
     next_turn_tokens: tuple[int, ...] = ()
+    message_ends: tuple[int, ...] = ()
 
 
 class _Composed(NamedTuple):
@@ -200,6 +203,13 @@ class PromptEncoder:
             reply=composed.reply,
             thinking=self._thinking_start(composed),
             next_turn_tokens=self._next_turn_tokens(composed.turn_change),
+            message_ends=message_ends(
+                messages,
+                composed.rendered.text,
+                tokens,
+                self._vocabulary.pieces,
+                num_front_bytes=self._num_front_bytes(composed.rendered.text, tokens),
+            ),
         )
 
     def matcher(self, sampling: SamplingParams, reply: str) -> Matcher | None:
@@ -360,16 +370,18 @@ class PromptEncoder:
 
     def _num_tokens_before(self, text: str, end: int, tokens: Sequence[int]) -> int:
         """Return how many tokens the beginning of a prompt takes, about."""
-        num_bytes = len(text[:end].encode("utf-8"))
+        num_bytes = self._num_front_bytes(text, tokens) + len(text[:end].encode("utf-8"))
         pieces, seen = self._vocabulary.pieces, 0
-        bos_id = self._vocabulary.bos_id
-        if tokens[:1] == [bos_id] and not text.startswith(self._vocabulary.bos_text):
-            num_bytes += len(pieces[tokens[0]])  # it is in front of the text
         for index, token in enumerate(tokens):
             if seen >= num_bytes:
                 return index
             seen += len(pieces[token])
         return len(tokens)
+
+    def _num_front_bytes(self, text: str, tokens: Sequence[int]) -> int:
+        """Return the bytes of a begin token that the text does not have."""
+        has_more = tokens[:1] == [self._vocabulary.bos_id] and not text.startswith(self._vocabulary.bos_text)
+        return len(self._vocabulary.pieces[tokens[0]]) if has_more else 0
 
 
 def _ends_open(text: str, thinking: ThinkingFormat, last_content: str) -> bool:

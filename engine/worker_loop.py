@@ -1,18 +1,18 @@
 """The worker's loop: drains what has come, steps the engine, emits what it brought; knows no pipe and no process."""
 
 import contextlib
-import importlib.metadata
 import logging
 import os
 import queue
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import NamedTuple, assert_never
 
 import msgspec
 
 from engine.backend import Loader
+from engine.cache_commands import obey
 from engine.core import Engine
 from engine.errors import EngineError, EngineUnavailable, InternalError
 from engine.measuring import measure, no_model
@@ -20,13 +20,16 @@ from engine.messages import (
     PROTOCOL_VERSION,
     Abort,
     CancelLoad,
+    ClearCache,
     Command,
     Counted,
     CountTokens,
+    DescribeCache,
     DescribeEngine,
     EngineDescribed,
     Event,
     Failed,
+    ForgetChats,
     Generate,
     Hello,
     LoadCancelled,
@@ -40,21 +43,24 @@ from engine.messages import (
     Rendered,
     RenderPrompt,
     RunBareLoop,
+    SetCache,
     SetThreads,
     Shutdown,
-    TurnsDropped,
     UnloadModel,
 )
-from engine.overflow import Fitted, fit_chat
+from engine.overflow import Fitted, fit_chat, turns_dropped
+from engine.params import CacheParams
 from engine.peak_memory import peak_memory_bytes, reset_peak_memory
+from engine.prompt_cache import PromptCache
 from engine.sampling import seed_of
 from engine.sequence import Prompt
 from engine.threads import StepThreads
 from engine.tokenizing import PromptEncoder, TokenizerThread
+from engine.version import engine_version
 
 _LOG = logging.getLogger(__name__)
 _PROGRESS_INTERVAL_S = 0.05
-_NEEDS_CONTEXT = (Generate, LoadModel, UnloadModel, MeasureCacheTypes, Shutdown)
+_NEEDS_CONTEXT = (Generate, LoadModel, UnloadModel, MeasureCacheTypes, ClearCache, ForgetChats, Shutdown)
 
 Emit = Callable[[Event], None]
 
@@ -83,6 +89,7 @@ class WorkerLoop:
         self._loader: Loader | None = None
         self._engine: Engine | None = None
         self._encoder: PromptEncoder | None = None
+        self._prompt_cache = PromptCache(CacheParams())
         self._is_ending = False
         self._most_threads = 0
         self._at_tokenizer: set[str] = set()
@@ -111,15 +118,16 @@ class WorkerLoop:
 
     def run(self) -> None:
         """Work until Shutdown."""
-        self._emit(Hello(protocol_version=PROTOCOL_VERSION, pid=os.getpid(), engine_version=_version()))
+        self._emit(Hello(protocol_version=PROTOCOL_VERSION, pid=os.getpid(), engine_version=engine_version()))
         try:
             while not self._is_ending:
                 self._drain()
-                if self._engine is not None and self._engine.has_work and not self._is_ending:
-                    self._send_all(self._engine.step())
+                if self._engine is not None and not self._is_ending:
+                    self._send_all(self._engine.step()) if self._engine.has_work else self._engine.room.saver.rest()
         finally:
             self._unload(EngineUnavailable("The engine was shut down.", "Load the model again."))
             self._tokenizer.close()
+            self._prompt_cache.close()
 
     # --- inbox ---
 
@@ -132,9 +140,10 @@ class WorkerLoop:
     def _drain(self) -> None:
         """Handle what has come; wait for something when there is nothing to compute."""
         is_idle = self._engine is None or not self._engine.has_work
+        rest_s = self._engine.room.saver.rest_s if self._engine is not None else None
         with contextlib.suppress(queue.Empty):
             while not self._is_ending:
-                received_at, item = self._inbox.get(block=is_idle)
+                received_at, item = self._inbox.get(block=is_idle, timeout=rest_s)
                 if isinstance(item, _Encoded):
                     self._add(item)
                 else:
@@ -161,14 +170,19 @@ class WorkerLoop:
                 self._describe(command)
             case MeasureCacheTypes() | MeasureMachine() | RunBareLoop():
                 self._measure(command)
+            case SetCache() | DescribeCache() | ClearCache() | ForgetChats():
+                self._send_all(obey(command, self._prompt_cache, self._engine))
             case SetThreads():
-                self._most_threads = command.most
-                if self._engine is not None:
-                    self._engine.threads.set_most(command.most)
+                self._set_threads(command.most)
             case Abort() | Shutdown():
                 pass  # acted on in submit()
             case _:
                 assert_never(command)
+
+    def _set_threads(self, most: int) -> None:
+        self._most_threads = most
+        if self._engine is not None:
+            self._engine.threads.set_most(most)
 
     # --- models ---
 
@@ -180,6 +194,8 @@ class WorkerLoop:
     def _load(self, command: LoadModel) -> None:
         self._unload(EngineUnavailable("Another model was loaded.", "Send the message again."))
         self._tokenizer.submit(self._tokenizer.renderer.warm_up)
+        if command.cache is not None:
+            self._prompt_cache.set_params(command.cache)
         reset_peak_memory()
         began, shown_at = time.perf_counter(), 0.0
 
@@ -212,7 +228,9 @@ class WorkerLoop:
         threads.set_most(self._most_threads)
         threads.calibrate(backend)
         with self._lock:
-            self._engine = Engine(backend, peak_memory=peak_memory_bytes, threads=threads)
+            self._engine = Engine(
+                backend, peak_memory=peak_memory_bytes, threads=threads, prompt_cache=self._prompt_cache
+            )
         description = msgspec.structs.replace(
             backend.description,
             notices=(*backend.description.notices, *notices),
@@ -265,7 +283,9 @@ class WorkerLoop:
                     thinking=encoded.thinking,
                     next_turn_tokens=encoded.next_turn_tokens if command.read_ahead else (),
                     adapters=command.adapters,
-                    dropped=_dropped(request_id, fitted),
+                    dropped=turns_dropped(request_id, fitted),
+                    is_private=command.is_private,
+                    message_ends=encoded.message_ends,
                 )
             except Exception as error:
                 failure = _shown(error)
@@ -346,7 +366,7 @@ class WorkerLoop:
 
         self._tokenizer.submit(job)
 
-    def _send_all(self, events: list[Event]) -> None:
+    def _send_all(self, events: Sequence[Event]) -> None:
         for event in events:
             self._emit(event)
 
@@ -362,26 +382,8 @@ def _new_loader(*, fake: bool) -> Loader:
     return LlamaLoader()
 
 
-def _version() -> str:
-    try:
-        return importlib.metadata.version("fireside-chat")
-    except importlib.metadata.PackageNotFoundError:
-        return "not installed"
-
-
 def _fitted(encoder: PromptEncoder, command: Generate | CountTokens | RenderPrompt) -> Fitted:
     return fit_chat(encoder.encode, command.messages, command.options, n_ctx=encoder.n_ctx)
-
-
-def _dropped(request_id: str, fitted: Fitted) -> TurnsDropped | None:
-    if not fitted.num_messages and not fitted.is_reply_cut:
-        return None
-    return TurnsDropped(
-        request_id=request_id,
-        num_messages=fitted.num_messages,
-        num_tokens=fitted.num_tokens,
-        is_reply_cut=fitted.is_reply_cut,
-    )
 
 
 def _needed(encoder: PromptEncoder | None) -> PromptEncoder:

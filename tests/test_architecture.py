@@ -50,6 +50,8 @@ WORKER_HALF = {
     *("worker", "worker_loop", "core", "scheduler", "sequence", "kv_cache", "prompt_store"),
     *("checkpoints", "overflow", "grammar", "measuring", "machine_speed"),
     *("miss_cause", "peak_memory", "probe_child"),
+    *("slot", "slot_room", "chat_saver", "prompt_cache", "reuse_cost", "cache_report", "cache_commands"),
+    *("snapshot_file", "snapshot_folder", "folder_lock", "message_places", "version"),
     *("speculative", "sampling", "threads", "thread_governor", "step_cost", "stopping", "detokenizer", "tokenizing"),
     *("chat_template", "chat_formats", "chat_forms", "template_renderer", "template_child", "special_texts"),
     *("text_tokens", "reasoning", "reply_text", "scoring", "importance"),

@@ -19,6 +19,7 @@ DOCUMENTS = [
     "THIRD_PARTY.md",
     "packaging/README.md",
     "docs/architecture.md",
+    "docs/cache.md",
     "docs/extending.md",
     "docs/measuring.md",
     "docs/parameters.md",

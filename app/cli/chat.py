@@ -11,6 +11,7 @@ from app.battery import may_read_ahead
 from app.cli.chat_options import (
     Conversation,
     add_chat_arguments,
+    cache_params,
     conversations_of,
     model_params,
     sampling_params,
@@ -76,7 +77,8 @@ def run(options: argparse.Namespace, paths: Paths, make_client: MakeClient | Non
     plan = make_plan(options, settings, params, sampling)
     client = make_client(options.fake_engine) if make_client else ProcessClient(fake=options.fake_engine)
     with ChatSession(client) as session:
-        session.may_read_ahead = may_read_ahead(settings.read_ahead_above)
+        session.may_read_ahead = not options.no_cache and may_read_ahead(settings.read_ahead_above)
+        session.cache = cache_params(options, paths.prompt_cache_dir)
         if conversations is None:
             from app.cli.interactive import InteractiveChat  # needs prompt_toolkit, which takes a while to load
 

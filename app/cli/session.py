@@ -15,6 +15,7 @@ from app.known_models import KnownModels
 from engine import (
     Abort,
     Adapter,
+    CacheParams,
     CacheTypeRow,
     CacheTypesMeasured,
     CancelLoad,
@@ -87,6 +88,9 @@ class ChatSession:
 
     Args:
         client: not started yet.
+
+    Attributes:
+        cache: what is kept of prompts from the next load on; None leaves it to the engine.
     """
 
     def __init__(self, client: EngineClient) -> None:
@@ -97,6 +101,7 @@ class ChatSession:
         self.model: ModelDescription | None = None
         self.was_interrupted = False
         self.may_read_ahead = True
+        self.cache: CacheParams | None = None
 
     def __enter__(self) -> "ChatSession":
         return self
@@ -149,7 +154,7 @@ class ChatSession:
         self.model = None
         self.was_interrupted = False
         is_known = known is not None and known.has(path, params)
-        self._send(LoadModel(request_id=request_id, path=path, params=params, is_known=is_known))
+        self._send(LoadModel(request_id=request_id, path=path, params=params, is_known=is_known, cache=self.cache))
         for event in self._answers(request_id, CancelLoad(request_id=request_id)):
             match event:
                 case LoadProgress():

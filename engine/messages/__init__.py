@@ -1,5 +1,6 @@
 """Every message between front end and worker; no behaviour."""
 
+from engine.messages.cache import CacheDescribed, ClearCache, DescribeCache, ForgetChats, KeptPrompt, SetCache
 from engine.messages.codec import PROTOCOL_VERSION, MessageError, decode_command, decode_event, encode
 from engine.messages.commands import (
     Abort,
@@ -62,14 +63,17 @@ __all__ = [
     "Abort",
     "Adapter",
     "BareLoopRun",
+    "CacheDescribed",
     "CacheTypeRow",
     "CacheTypesMeasured",
     "CancelLoad",
     "ChatMessage",
+    "ClearCache",
     "Command",
     "CountTokens",
     "Counted",
     "Delta",
+    "DescribeCache",
     "DescribeEngine",
     "Device",
     "EngineDescribed",
@@ -79,8 +83,10 @@ __all__ = [
     "Failed",
     "FinishReason",
     "Finished",
+    "ForgetChats",
     "Generate",
     "Hello",
+    "KeptPrompt",
     "LoadCancelled",
     "LoadModel",
     "LoadProgress",
@@ -103,6 +109,7 @@ __all__ = [
     "RequestState",
     "Role",
     "RunBareLoop",
+    "SetCache",
     "SetThreads",
     "Shutdown",
     "StateChanged",

@@ -5,7 +5,8 @@ import enum
 import msgspec
 
 from engine.errors import ErrorInfo
-from engine.metrics import RequestMetrics
+from engine.messages.cache import CacheDescribed
+from engine.metrics import CacheReport, RequestMetrics
 
 
 class FinishReason(enum.Enum):
@@ -212,6 +213,7 @@ class Finished(msgspec.Struct, frozen=True, kw_only=True, tag=True):
         thinking: what came before the answer, without the tags around it.
         token_ids: the sampled tokens, a final end token left out.
         stop_string: the stop string that ended it, where one did.
+        cache: what the prompt cache did for it.
     """
 
     request_id: str
@@ -221,6 +223,7 @@ class Finished(msgspec.Struct, frozen=True, kw_only=True, tag=True):
     metrics: RequestMetrics
     stop_string: str | None = None
     thinking: str = ""
+    cache: CacheReport | None = None
 
 
 class Failed(msgspec.Struct, frozen=True, kw_only=True, tag=True):
@@ -375,5 +378,6 @@ Event = (
     | CacheTypesMeasured
     | MachineMeasured
     | BareLoopRun
+    | CacheDescribed
     | EngineDied
 )

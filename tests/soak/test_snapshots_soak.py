@@ -1,0 +1,13 @@
+"""Processes that are killed while they write snapshots, with the full count."""
+
+from pathlib import Path
+
+import pytest
+
+from tests.unit.engine.test_snapshot_folder import check_kills
+
+pytestmark = [pytest.mark.soak, pytest.mark.timeout(1800)]
+
+
+def test_every_file_is_whole_when_the_writing_process_is_killed(tmp_path: Path) -> None:
+    check_kills(tmp_path / "cache", 200)
