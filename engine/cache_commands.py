@@ -3,12 +3,14 @@
 from typing import assert_never
 
 from engine.core import Engine
-from engine.messages import CacheDescribed, ClearCache, DescribeCache, ForgetChats, SetCache
+from engine.messages import CacheDescribed, ClearCache, DescribeCache, ForgetChats, OpenChat, SetCache
 from engine.prompt_cache import PromptCache
 
 
 def obey(
-    command: SetCache | DescribeCache | ClearCache | ForgetChats, prompt_cache: PromptCache, engine: Engine | None
+    command: SetCache | DescribeCache | ClearCache | ForgetChats | OpenChat,
+    prompt_cache: PromptCache,
+    engine: Engine | None,
 ) -> list[CacheDescribed]:
     """Do what a command asks, and return its answer if it has one."""
     match command:
@@ -21,6 +23,10 @@ def obey(
             if engine is not None:
                 engine.room.forget(command.chat_ids)
             prompt_cache.forget(command.chat_ids)
+            return []
+        case OpenChat():
+            if engine is not None:
+                engine.room.open_chat(command.chat_id)
             return []
         case DescribeCache():
             return [_described(command.request_id, prompt_cache, engine)]

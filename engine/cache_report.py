@@ -15,11 +15,13 @@ def report_of(
 ) -> CacheReport:
     """Return what a request that has just got its slot is told of the cache."""
     num_cached, tokens = acquired.num_cached, acquired.tokens
+    if back.entry is not None and back.entry.chat_id == prompt.chat_id and not ledger.knows(prompt.chat_id):
+        ledger.note(prompt.chat_id, back.entry.tokens, back.entry.adapters)
     cause = ledger.cause(
         prompt.chat_id,
         tokens,
         num_cached=num_cached,
-        num_known=acquired.num_known,
+        num_known=max(acquired.num_known, back.num_known),
         num_system_tokens=prompt.num_system_tokens,
         adapters=adapters,
     )

@@ -16,7 +16,7 @@ MIN_KEPT_TOKENS = 32  # fewer are read before a file is found
 _IDLE_S = 2.0  # that the engine has nothing to do before a chat is written: it may go on at once
 _WRITER_BUSY_S = 0.25
 _LONG_COPY_S = 0.5  # not while a request may come
-_SAVE_LIMIT_S = 1.0  # of copying, when the model goes
+_SAVE_LIMIT_S = 0.5  # of copying, when the model goes
 
 
 class ChatSaver:

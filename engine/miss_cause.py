@@ -26,7 +26,11 @@ class ChatLedger:
         self._held: OrderedDict[str, tuple[array[int], AdapterKey]] = OrderedDict()
         self._num_tokens = 0
 
-    def note(self, chat_id: str | None, tokens: list[int], adapters: AdapterKey = ()) -> None:
+    def knows(self, chat_id: str | None) -> bool:
+        """Whether a chat left something since the model was loaded."""
+        return chat_id in self._held
+
+    def note(self, chat_id: str | None, tokens: Sequence[int], adapters: AdapterKey = ()) -> None:
         """Remember what a chat holds now."""
         if chat_id is None:
             return

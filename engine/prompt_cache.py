@@ -17,7 +17,7 @@ _LOG = logging.getLogger(__name__)
 _MIB = 1 << 20
 _FREE_SHARE = 4  # of the free memory: one in so many parts
 _MAX_CHATS = 1024
-_CLOSE_S = 1.2  # that writing may take when the worker ends: the front end waits for two seconds
+_CLOSE_S = 1.0  # that writing may take when the worker ends: the front end waits for two seconds
 
 NOTHING_KEPT = CacheParams(ram_mib=0)
 
@@ -63,6 +63,8 @@ class PromptCache:
         """Return why nothing is known of a chat since the model was loaded."""
         if chat_id is None:
             return CacheMissCause.FIRST_USE
+        if self.folder is not None and self.folder.has_lost(chat_id):
+            return CacheMissCause.DAMAGED
         before = self._known.get(chat_id)
         if before is None:
             return CacheMissCause.FIRST_USE

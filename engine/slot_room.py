@@ -26,6 +26,9 @@ _LOG = logging.getLogger(__name__)
 _LONGEST_STALL_S = 0.05  # of running replies, for a copy that only makes the next steps faster
 
 
+Reading = concurrent.futures.Future[FileRead]
+
+
 class CameBack(NamedTuple):
     """What a request got from outside the context.
 
@@ -33,12 +36,14 @@ class CameBack(NamedTuple):
         num_had: tokens of its prompt that the slots had.
         cost_s: seconds it took.
         num_lost: tokens of its prompt in a snapshot that turned out to be damaged.
+        num_known: tokens of its prompt in the one that was used, though its memory may not be able to go back to them.
     """
 
     num_had: int = 0
     source: CacheSource = CacheSource.NONE
     cost_s: float = 0.0
     num_lost: int = 0
+    num_known: int = 0
     entry: StoredPrompt | None = None
 
 
@@ -60,7 +65,8 @@ class SlotRoom:
         self._may_leave = description.memory is not MemoryKind.RECURRENT  # its idle chats cost the others nothing
         self._prompt_cache = prompt_cache
         self._store = PromptStore(max_bytes=prompt_cache.ram_bytes(), common=cache.common, can_cut=self._can_cut)
-        self._reads: dict[str, concurrent.futures.Future[FileRead]] = {}
+        self._reads: dict[str, Reading] = {}
+        self._opened: tuple[str, Reading] | None = None  # the file of the chat that was opened last
         self.cost = ReuseCost()
         self.saver = ChatSaver(
             cache,
@@ -100,7 +106,22 @@ class SlotRoom:
         if self.cost.prefill_s_per_token is None:
             self.cost.prefill_s_per_token = best[1].prefill_s_per_token
         if self.cost.pays(best[1].num_bytes, best[0] - had, is_in_file=True):
-            self._reads[sequence.request_id] = folder.read(best[1])
+            opened, self._opened = self._opened, None
+            if opened is None or opened[0] != best[1].name:
+                opened = (best[1].name, folder.read(best[1]))
+            self._reads[sequence.request_id] = opened[1]
+
+    def open_chat(self, chat_id: str) -> None:
+        """Begin to read the newest file of a chat, which is about to be gone on with; one chat at a time."""
+        folder = self._prompt_cache.folder
+        entries = folder.entries if folder is not None else []
+        files = [entry for entry in entries if entry.chat_id == chat_id and entry.keys == self._keys]
+        newest = max(files, key=lambda entry: entry.last_used, default=None)
+        if folder is None or newest is None or self._store.holder_of(newest.tokens, newest.adapters) is not None:
+            return
+        is_in_slot = any(slot.tokens[: len(newest.tokens)] == list(newest.tokens) for slot in self._cache.slots)
+        if not is_in_slot and self._store.make_room(newest.num_bytes):
+            self._opened = (newest.name, folder.read(newest))
 
     def is_ready(self, sequence: Sequence) -> bool:
         """Whether a request needs not wait for the disk."""
@@ -187,6 +208,7 @@ class SlotRoom:
     def forget(self, chat_ids: Iterable[str] | None) -> None:
         """Drop what is kept of some chats, or of all; of one that is computed, nothing will be written."""
         gone = None if chat_ids is None else set(chat_ids)
+        self._opened = None
         if gone is None:
             self._store.clear()
         else:
@@ -246,7 +268,7 @@ class SlotRoom:
         owner: str,
         tokens: list[int],
         adapters: AdapterKey,
-        read: "concurrent.futures.Future[FileRead] | None",
+        read: Reading | None,
     ) -> CameBack:
         """Put the best snapshot of a prompt into a slot, if that is faster than reading; one that fails is dropped."""
         prompt, num_lost = array("i", tokens), 0
@@ -272,7 +294,8 @@ class SlotRoom:
                 source, entry.source, entry.cost_s = entry.source, CacheSource.RAM, 0.0
                 self._store.put(entry)
                 self._store.use(entry)
-                return CameBack(num_had, source, cost_s, num_lost, entry)
+                num_known = self._cache.common(entry.tokens, prompt)[1]
+                return CameBack(num_had, source, cost_s, num_lost, num_known, entry)
             self._discard(entry, "it could not be restored")
             loaded = None if entry is loaded else loaded
             num_lost = max(num_lost, match.num_covered)

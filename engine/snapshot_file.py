@@ -37,11 +37,16 @@ class FileFault(enum.Enum):
 
 
 class SnapshotFileError(Exception):
-    """A file that cannot be used."""
+    """A file that cannot be used.
 
-    def __init__(self, fault: FileFault, details: str = "") -> None:
+    Attributes:
+        chat_id: whose it was, where that could still be read.
+    """
+
+    def __init__(self, fault: FileFault, details: str = "", *, chat_id: str | None = None) -> None:
         super().__init__(f"{fault.value}: {details}" if details else fault.value)
         self.fault = fault
+        self.chat_id = chat_id
 
 
 class SnapshotHeader(msgspec.Struct, frozen=True, kw_only=True):
@@ -188,7 +193,7 @@ def _read_header(file: io.FileIO) -> tuple[SnapshotHeader, int]:
     if min(counts) < 0 or len(header.tokens) % 4:
         raise SnapshotFileError(FileFault.DAMAGED, "a number in the header")
     if size != _PRELUDE.size + num_bytes + _body_bytes(header):
-        raise SnapshotFileError(FileFault.TORN, f"{size} bytes")
+        raise SnapshotFileError(FileFault.TORN, f"{size} bytes", chat_id=header.chat_id)
     return header, seed
 
 

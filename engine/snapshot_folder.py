@@ -75,7 +75,8 @@ class SnapshotFolder:
     def __init__(self, path: Path, *, max_bytes: int | None) -> None:
         self.path = path
         self._max_bytes = max_bytes
-        self._lock = threading.Lock()  # guards the three below
+        self._lock = threading.Lock()  # guards the four below
+        self._lost: set[str] = set()  # chats whose files were torn
         self._entries: dict[str, FolderEntry] = {}
         self._writing: dict[str, str] = {}  # name -> chat; what is taken out is not written
         self._num_waiting = 0
@@ -109,6 +110,13 @@ class SnapshotFolder:
         """Whether a snapshot is being written or waits for it."""
         with self._lock:
             return self._num_waiting > 0
+
+    def has_lost(self, chat_id: str) -> bool:
+        """Whether a file of a chat was torn; told once."""
+        with self._lock:
+            was_lost = chat_id in self._lost
+            self._lost.discard(chat_id)
+        return was_lost
 
     def set_calm(self, is_calm: bool) -> None:
         """Tell whether the processor is free: while it is not, writing goes on chunk by chunk, with long pauses."""
@@ -201,6 +209,9 @@ class SnapshotFolder:
         except SnapshotFileError as error:
             if error.fault is not FileFault.GONE:
                 self.discard(path.name, str(error))
+                if error.chat_id is not None:
+                    with self._lock:
+                        self._lost.add(error.chat_id)
             return
         except OSError:
             return

@@ -39,6 +39,7 @@ from engine.messages import (
     MeasureMachine,
     ModelLoaded,
     ModelUnloaded,
+    OpenChat,
     Overflow,
     Rendered,
     RenderPrompt,
@@ -89,7 +90,7 @@ class WorkerLoop:
         self._loader: Loader | None = None
         self._engine: Engine | None = None
         self._encoder: PromptEncoder | None = None
-        self._prompt_cache = PromptCache(CacheParams())
+        self._kept = PromptCache(CacheParams())
         self._is_ending = False
         self._most_threads = 0
         self._at_tokenizer: set[str] = set()
@@ -127,7 +128,7 @@ class WorkerLoop:
         finally:
             self._unload(EngineUnavailable("The engine was shut down.", "Load the model again."))
             self._tokenizer.close()
-            self._prompt_cache.close()
+            self._kept.close()
 
     # --- inbox ---
 
@@ -170,8 +171,8 @@ class WorkerLoop:
                 self._describe(command)
             case MeasureCacheTypes() | MeasureMachine() | RunBareLoop():
                 self._measure(command)
-            case SetCache() | DescribeCache() | ClearCache() | ForgetChats():
-                self._send_all(obey(command, self._prompt_cache, self._engine))
+            case SetCache() | DescribeCache() | ClearCache() | ForgetChats() | OpenChat():
+                self._send_all(obey(command, self._kept, self._engine))
             case SetThreads():
                 self._set_threads(command.most)
             case Abort() | Shutdown():
@@ -195,7 +196,7 @@ class WorkerLoop:
         self._unload(EngineUnavailable("Another model was loaded.", "Send the message again."))
         self._tokenizer.submit(self._tokenizer.renderer.warm_up)
         if command.cache is not None:
-            self._prompt_cache.set_params(command.cache)
+            self._kept.set_params(command.cache)
         reset_peak_memory()
         began, shown_at = time.perf_counter(), 0.0
 
@@ -228,9 +229,7 @@ class WorkerLoop:
         threads.set_most(self._most_threads)
         threads.calibrate(backend)
         with self._lock:
-            self._engine = Engine(
-                backend, peak_memory=peak_memory_bytes, threads=threads, prompt_cache=self._prompt_cache
-            )
+            self._engine = Engine(backend, peak_memory=peak_memory_bytes, threads=threads, prompt_cache=self._kept)
         description = msgspec.structs.replace(
             backend.description,
             notices=(*backend.description.notices, *notices),

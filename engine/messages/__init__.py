@@ -1,6 +1,6 @@
 """Every message between front end and worker; no behaviour."""
 
-from engine.messages.cache import CacheDescribed, ClearCache, DescribeCache, ForgetChats, KeptPrompt, SetCache
+from engine.messages.cache import CacheDescribed, ClearCache, DescribeCache, ForgetChats, KeptPrompt, OpenChat, SetCache
 from engine.messages.codec import PROTOCOL_VERSION, MessageError, decode_command, decode_event, encode
 from engine.messages.commands import (
     Abort,
@@ -100,6 +100,7 @@ __all__ = [
     "ModelDescription",
     "ModelLoaded",
     "ModelUnloaded",
+    "OpenChat",
     "Overflow",
     "PrefillProgress",
     "PromptMode",

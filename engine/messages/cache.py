@@ -33,6 +33,12 @@ class ForgetChats(msgspec.Struct, frozen=True, kw_only=True, tag=True):
     chat_ids: tuple[str, ...]
 
 
+class OpenChat(msgspec.Struct, frozen=True, kw_only=True, tag=True):
+    """Begin to read what is kept of a chat on disk: it is about to be gone on with."""
+
+    chat_id: str
+
+
 class KeptPrompt(msgspec.Struct, frozen=True, kw_only=True):
     """Something the prompt cache holds.
 

@@ -4,7 +4,7 @@ import enum
 
 import msgspec
 
-from engine.messages.cache import ClearCache, DescribeCache, ForgetChats, SetCache
+from engine.messages.cache import ClearCache, DescribeCache, ForgetChats, OpenChat, SetCache
 from engine.params import CacheParams, ModelParams, SamplingParams
 from engine.text import clean_text
 
@@ -247,5 +247,6 @@ Command = (
     | DescribeCache
     | ClearCache
     | ForgetChats
+    | OpenChat
     | Shutdown
 )

@@ -225,6 +225,41 @@ def test_same_first_message_is_found_on_disk_when_a_program_runs_twice(memory: s
         assert second.text == alone(chat(0, "b", first.text, "and then"), memory).text
 
 
+@MEMORIES
+def test_edit_is_the_cause_when_a_chat_came_from_disk(memory: str, engine_in: MakeEngine):
+    first = reply(engine_in(memory), settled(chat(0)))
+    reply(engine_in(memory), settled(chat(0, "b", first.text, "and then")))
+    engine = engine_in(memory)
+    edited = settled(chat(0, "c", first.text, "but when"))
+    answer = reply(engine, edited)
+    assert source(answer) is CacheSource.DISK
+    cannot = CacheMissCause.UNSUPPORTED_BY_MODEL
+    assert answer.metrics.cache_miss_cause is (cannot if memory else CacheMissCause.EDITED)
+    assert answer.text == alone(edited, memory).text
+
+
+def test_file_is_read_ahead_when_its_chat_is_opened(engine_in: MakeEngine):
+    for number in range(3):
+        engine = engine_in()
+        reply(engine, chat(number))
+    engine = engine_in()
+    for chat_id in ("nothing", "c1"):
+        engine.room.open_chat(chat_id)
+    assert engine.room._opened is not None
+    _, reading = engine.room._opened
+    reading.result(10)
+    engine.add(chat(1))
+    assert engine.room.is_ready(engine._scheduler.waiting[0])
+    answer = finished(run(engine))["r1"]
+    assert (source(answer), num_evaluated(answer)) == (CacheSource.DISK, 1)
+    assert answer.text == alone(chat(1)).text
+    engine.room.open_chat("c1")
+    assert engine.room._opened is None, "it is in a slot"
+    engine.room.open_chat("c2")
+    engine.room.forget(["c2"])
+    assert engine.room._opened is None
+
+
 def test_all_chats_are_on_disk_when_there_were_more_than_slots(engine_in: MakeEngine):
     engine = engine_in(n_seq_max=2)
     for number in range(4):
@@ -250,6 +285,7 @@ def test_nothing_of_a_chat_is_written_when_it_is_private(is_private: bool, engin
 def test_chat_is_read_again_when_its_file_is_of_no_use(damage: str, engine_in: MakeEngine, tmp_path: Path):
     reply(engine_in(), chat(0))
     engine = engine_in("n_words=24" if damage == "other settings" else "")
+    assert len(engine.room._prompt_cache.describe()) == 1, "it was seen whole"
     [path] = (tmp_path / "cache").glob("*.snapshot")
     match damage:
         case "flipped":
@@ -266,6 +302,18 @@ def test_chat_is_read_again_when_its_file_is_of_no_use(damage: str, engine_in: M
     assert again.metrics.cache_miss_cause is (CacheMissCause.DAMAGED if is_damaged else CacheMissCause.FIRST_USE)
     assert path.exists() == (damage == "other settings")
     assert num_evaluated(reply(engine, chat(0, "again"))) == 1
+
+
+def test_cause_is_damage_when_a_file_was_torn_before_the_start(engine_in: MakeEngine, tmp_path: Path):
+    engine = engine_in()
+    reply(engine, chat(0))
+    engine.close()
+    engine.room._prompt_cache.close()
+    [path] = (tmp_path / "cache").glob("*.snapshot")
+    path.write_bytes(path.read_bytes()[:-20])
+    engine = engine_in()
+    causes = [reply(engine, chat(0, name)).metrics.cache_miss_cause for name in ("a", "b")]
+    assert causes == [CacheMissCause.DAMAGED, None]
 
 
 def test_file_goes_when_its_state_cannot_be_restored(engine_in: MakeEngine, tmp_path: Path):
