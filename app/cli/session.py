@@ -17,6 +17,7 @@ from engine import (
     Abort,
     Adapter,
     BuildImportance,
+    CacheParams,
     CacheTypeRow,
     CacheTypesMeasured,
     CancelLoad,
@@ -94,6 +95,9 @@ class ChatSession:
     Args:
         client: not started yet.
         memory: learns from replies what their models have taken.
+
+    Attributes:
+        cache: what is kept of prompts from the next load on; None leaves it to the engine.
     """
 
     def __init__(self, client: EngineClient, *, memory: MemoryRecord | None = None) -> None:
@@ -106,6 +110,7 @@ class ChatSession:
         self.model: ModelDescription | None = None
         self.was_interrupted = False
         self.may_read_ahead = True
+        self.cache: CacheParams | None = None
 
     def __enter__(self) -> "ChatSession":
         return self
@@ -158,7 +163,7 @@ class ChatSession:
         self.model = None
         self.was_interrupted = False
         is_known = known is not None and known.has(path, params)
-        self._send(LoadModel(request_id=request_id, path=path, params=params, is_known=is_known))
+        self._send(LoadModel(request_id=request_id, path=path, params=params, is_known=is_known, cache=self.cache))
         for event in self._answers(request_id, CancelLoad(request_id=request_id)):
             match event:
                 case LoadProgress():

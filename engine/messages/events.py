@@ -5,8 +5,9 @@ import enum
 import msgspec
 
 from engine.errors import ErrorInfo
+from engine.messages.cache import CacheDescribed
 from engine.messages.importance import ImportanceBuilt, ImportanceCancelled, ImportanceProgress
-from engine.metrics import RequestMetrics
+from engine.metrics import CacheReport, RequestMetrics
 
 
 class FinishReason(enum.Enum):
@@ -213,6 +214,7 @@ class Finished(msgspec.Struct, frozen=True, kw_only=True, tag=True):
         thinking: what came before the answer, without the tags around it.
         token_ids: the sampled tokens, a final end token left out.
         stop_string: the stop string that ended it, where one did.
+        cache: what the prompt cache did for it.
     """
 
     request_id: str
@@ -222,6 +224,7 @@ class Finished(msgspec.Struct, frozen=True, kw_only=True, tag=True):
     metrics: RequestMetrics
     stop_string: str | None = None
     thinking: str = ""
+    cache: CacheReport | None = None
 
 
 class Failed(msgspec.Struct, frozen=True, kw_only=True, tag=True):
@@ -379,5 +382,6 @@ Event = (
     | ImportanceProgress
     | ImportanceBuilt
     | ImportanceCancelled
+    | CacheDescribed
     | EngineDied
 )
