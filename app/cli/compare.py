@@ -92,6 +92,8 @@ def run(options: argparse.Namespace, paths: Paths, make_client: MakeClient | Non
         display.end()
         if not is_finished:
             display.interrupted(comparing, _resume_command(comparing, options))
+            if not comparing.is_saved and comparing.state.cells:
+                display.show(comparing.comparison())  # nowhere else is it any more
             return ExitCode.INTERRUPTED
         return _conclude(comparing.comparison(), display, options, paths)
     finally:

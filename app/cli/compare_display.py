@@ -85,7 +85,8 @@ class JsonDisplay:
 
     def interrupted(self, comparing: CompareRun, command: str) -> None:
         """See Display."""
-        print_event("interrupted", id=comparing.id, num_done=len(comparing.state.cells), resume=command)
+        resume = command if comparing.is_saved else None
+        print_event("interrupted", id=comparing.id, num_done=len(comparing.state.cells), resume=resume)
 
     def show(self, comparison: Comparison) -> None:
         """See Display."""
@@ -148,7 +149,7 @@ class TableDisplay:
         """See Display."""
         num_done = len(comparing.state.cells)
         if not comparing.is_saved:
-            self.tell(f"The comparison was interrupted. {num_done} replies are lost: they could not be saved.")
+            self.tell(f"The comparison was interrupted. {num_done} replies could not be saved: this is all of them.")
             return
         self.tell(f"The comparison was interrupted; what is done is kept ({num_done} replies). Go on with")
         print(f"  {command}", file=sys.stderr)

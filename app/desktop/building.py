@@ -240,6 +240,7 @@ def build_window(
         window,
         make_shelf=lambda: shelf(user, bridge),
         jobs=jobs,
+        bridge=bridge,
         model=model,
         settings=user,
         starter_name=lambda: starter().name,

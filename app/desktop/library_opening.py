@@ -6,6 +6,7 @@ from pathlib import Path
 from app.desktop.bridge.engine_bridge import EngineBridge
 from app.desktop.library_shelf import LibraryShelf
 from app.desktop.model_fits import look_at_memory
+from app.desktop.model_records import times_of_use
 from app.desktop.session.user_settings import UserSettings
 from app.importance_building import build_importance
 from app.memory_record import MemoryRecord
@@ -42,6 +43,6 @@ def open_shelf(
         open_library(paths),
         models_dir=paths.models_dir,
         look_at_memory=lambda: look_at_memory(record, user, bridge),
-        used_at=lambda: user.now.models_used,
+        used_at=lambda: times_of_use(user),
         build_matrix=build_matrix,
     )

@@ -10,6 +10,7 @@ from PySide6.QtCore import QObject, QUrl
 from PySide6.QtGui import QDesktopServices, QGuiApplication
 from PySide6.QtWidgets import QFileDialog
 
+from app.desktop.bridge.engine_bridge import EngineBridge
 from app.desktop.bridge.model_jobs import Job, JobCalls, ModelJobs
 from app.desktop.itemmodels.model_rows import (
     Inspection,
@@ -20,6 +21,7 @@ from app.desktop.itemmodels.model_rows import (
     ScanCount,
     ScanOutcome,
 )
+from app.desktop.model_records import ModelRecords
 from app.desktop.models_shelf import Shelf
 from app.desktop.models_words import error_words, file_name, making_text
 from app.desktop.rendering.plain import isolated, shortened
@@ -32,13 +34,13 @@ from app.desktop.widgets.models_card import ModelCard
 from app.desktop.widgets.models_details import FileAction
 from app.desktop.widgets.models_page import ModelsPage
 from app.desktop.widgets.notices import Notice
+from engine import ErrorInfo
 
 _LOG = logging.getLogger(__name__)
 _SCAN, _FITS, _VERIFY, _QUANTISE = "scan", "fits", "verify", "quantise"
-_INSPECT, _OFFER, _FOLDER, _REMOVE = "inspect", "offer", "folder", "remove"
+_MEASURE, _INSPECT, _OFFER, _FOLDER, _REMOVE = "measure", "inspect", "offer", "folder", "remove"
 _REMOVED = "model-removed"
 _QUIET_S = 0.5
-_MAX_USED = 200
 
 
 class ModelsPresenter(QObject):
@@ -58,6 +60,7 @@ class ModelsPresenter(QObject):
         *,
         make_shelf: Callable[[], Shelf],
         jobs: ModelJobs,
+        bridge: EngineBridge,
         model: ModelSession,
         settings: UserSettings,
         choose_model: Callable[[str], None],
@@ -72,15 +75,16 @@ class ModelsPresenter(QObject):
         self._shelf: Shelf | None = None
         self._lock = threading.Lock()
         self._jobs = jobs
-        self._model = model
-        self._settings = settings
         self._choose_model = choose_model
         self._starter_name = starter_name
         self._show_notice = show_notice
         self._open_folder = open_folder or (lambda folder: QDesktopServices.openUrl(QUrl.fromLocalFile(folder)))
         self._page: ModelsPage | None = None
         self._models: Sequence[ModelRow] = ()
-        model.loaded.connect(self._on_model_loaded)
+        self._bridge = bridge
+        ModelRecords(settings, model, bridge, self)  # before anybody else hears of what it keeps
+        bridge.machine_measured.connect(self._on_machine_measured)
+        bridge.machine_not_measured.connect(self._on_machine_not_measured)
         self._scan_began = 0.0
         self._in_work: dict[str, str] = {}  # the name of what a job is about
 
@@ -334,14 +338,13 @@ class ModelsPresenter(QObject):
             self._say_end(_QUANTISE, text, "")
         self._scan_again()
 
-    def _on_model_loaded(self) -> None:
-        """Remember when a file was used last."""
-        if self._model.chosen is None:
-            return
-        path = str(self._model.chosen.path)
-        used = {name: at for name, at in self._settings.now.models_used.items() if name != path}
-        newest = sorted(used.items(), key=lambda item: _as_time(item[1]), reverse=True)[: _MAX_USED - 1]
-        self._settings.set("models_used", {path: time.time(), **dict(newest)})
+    def _on_machine_measured(self) -> None:
+        if self._page is not None:
+            self._page.jobs.dismiss(_MEASURE)
+            self._measure()
+
+    def _on_machine_not_measured(self, error: ErrorInfo) -> None:
+        self._say_end(_MEASURE, error.message, error.hint, is_error=True)
 
     # --- words ---
 
@@ -384,10 +387,7 @@ class ModelsPresenter(QObject):
         page.starter_asked.connect(lambda: self._chat(self._starter_name()))
         page.folders.removed.connect(self._remove_folder)
         page.details.asked.connect(self._on_asked)
+        page.details.measure_asked.connect(self._bridge.measure_machine)
         page.quantise.ordered.connect(self._quantise)
         page.jobs.cancel_requested.connect(self._cancel)
         return page
-
-
-def _as_time(value: object) -> float:
-    return value if isinstance(value, float) else 0.0

@@ -62,6 +62,20 @@ class Session(QObject):
     chosen = None
 
 
+class Engine(QObject):
+    """Stands in for the bridge to the engine."""
+
+    machine_measured = Signal(object)
+    machine_not_measured = Signal(object)
+
+    def __init__(self, parent: QObject) -> None:
+        super().__init__(parent)
+        self.num_measures = 0
+
+    def measure_machine(self) -> None:
+        self.num_measures += 1
+
+
 class Hand:
     """Opens the page and uses it with mouse and keys.
 
@@ -76,6 +90,8 @@ class Hand:
         self.shelf = ScriptedShelf()
         self.window = Host(theme)
         self.jobs = ModelJobs(self.window)
+        self.engine = Engine(self.window)
+        self.settings = UserSettings(Settings(), lambda name, value: None)
         self.chosen: list[str] = []
         self.shown: list[str] = []
         self.presenter = ModelsPresenter(
@@ -83,8 +99,9 @@ class Hand:
             self.window,  # type: ignore[arg-type]
             make_shelf=lambda: shelf or self.shelf,
             jobs=self.jobs,
+            bridge=self.engine,  # type: ignore[arg-type]
             model=Session(self.window),  # type: ignore[arg-type]
-            settings=UserSettings(Settings(), lambda name, value: None),
+            settings=self.settings,
             choose_model=self.chosen.append,
             starter_name=lambda: "starter",
             show_notice=self.window.notices.show_notice,
@@ -122,9 +139,9 @@ class Hand:
     def press(self, action: FileAction) -> None:
         QTest.mouseClick(self.page.details.buttons[action], Qt.MouseButton.LeftButton)
 
-    def strip(self, key: str) -> str:
+    def strip_text(self, key: str) -> str:
         strip = self.page.jobs.strip(key)
         return "" if strip is None else strip.text
 
     def wait_for(self, key: str, text: str) -> None:
-        self.qtbot.waitUntil(lambda: text in self.strip(key))
+        self.qtbot.waitUntil(lambda: text in self.strip_text(key))

@@ -14,6 +14,7 @@ from app.desktop.itemmodels.model_rows import Fit, Sort
 from app.desktop.widgets.models_card import ModelCard
 from app.desktop.widgets.models_details import FileAction
 from app.errors import ModelFileUnreadable
+from engine import ErrorInfo, MachineSpeed
 from tests.gui.models_hand import FOREIGN, LARGE, LIBRARY, SMALL, Hand
 from tests.gui.scripted_shelf import file_row, large_library, model_row, odd_files
 
@@ -74,7 +75,7 @@ def test_what_was_known_is_shown_before_the_scan_ends(hand: Hand) -> None:
 def test_scan_that_fails_says_why_and_can_be_repeated(hand: Hand) -> None:
     hand.shelf.error["scan"] = ModelFileUnreadable("The disk is gone.", "Plug it in.")
     hand.open()
-    assert hand.strip("scan") == "The disk is gone. Plug it in."
+    assert hand.strip_text("scan") == "The disk is gone. Plug it in."
     QTest.mouseClick(hand.page.rescan_button, Qt.MouseButton.LeftButton)
     hand.settle()
     assert hand.page.summary == "4 models, 6 files"
@@ -84,7 +85,7 @@ def test_scan_that_fails_says_why_and_can_be_repeated(hand: Hand) -> None:
 def test_folders_that_cannot_be_read_are_named(hand: Hand) -> None:
     hand.shelf.problems = ("The folder /mnt/x cannot be read: permission denied.",)
     hand.open()
-    assert "/mnt/x cannot be read" in hand.strip("scan")
+    assert "/mnt/x cannot be read" in hand.strip_text("scan")
     assert hand.page.summary == "4 models, 6 files"
 
 
@@ -345,6 +346,24 @@ def test_first_file_is_chosen_and_its_neighbour_when_it_goes(hand: Hand) -> None
     QTest.mouseClick(hand.page.rescan_button, Qt.MouseButton.LeftButton)
     hand.settle()
     assert hand.page.path == SMALL.path
+
+
+def test_speeds_are_predicted_once_this_computer_was_measured(hand: Hand) -> None:
+    hand.open((model_row("One", SMALL._replace(tokens_per_s=None)),))
+    button = hand.page.details.measure_button
+    assert button.isVisible()
+    QTest.mouseClick(button, Qt.MouseButton.LeftButton)
+    assert hand.engine.num_measures == 1
+    hand.engine.machine_not_measured.emit(ErrorInfo("RequestError", "A reply is in progress.", "Wait for it."))
+    assert hand.strip_text("measure") == "A reply is in progress. Wait for it."
+    hand.shelf.models = (model_row("One", SMALL),)
+    hand.engine.machine_measured.emit(
+        MachineSpeed(n_threads=2, read_bandwidth=2e10, buffer_bytes=1, cache_bytes=1, matmul_rate=None)
+    )
+    assert hand.settings.now.read_bandwidth == {"2": 20_000_000_000}
+    hand.settle()
+    assert hand.page.details.facts["Predicted speed"] == "about 61.5 tok/s"
+    assert not button.isVisible()
 
 
 @pytest.mark.parametrize("fit", [Fit.UNKNOWN, Fit.TIGHT, Fit.TOO_LARGE])

@@ -115,7 +115,7 @@ def test_making_can_be_given_up(offered: Hand) -> None:
     assert strip is not None
     offered.wait_for("quantise", "25%")
     QTest.mouseClick(strip.cancel_button, Qt.MouseButton.LeftButton)
-    assert "was cancelled. What was begun is removed." in offered.strip("quantise")
+    assert "was cancelled. What was begun is removed." in offered.strip_text("quantise")
     offered.qtbot.waitUntil(lambda: offered.shelf.was_cancelled == ["quantise"])
 
 

@@ -37,7 +37,7 @@ def real(theme: Theme, qtbot: QtBot, tmp_path: Path) -> Iterator[Hand]:
 
 
 def wait(hand: Hand, key: str, text: str) -> None:
-    hand.qtbot.waitUntil(lambda: text in hand.strip(key), timeout=_LONG_MS)
+    hand.qtbot.waitUntil(lambda: text in hand.strip_text(key), timeout=_LONG_MS)
 
 
 @pytest.mark.qt_log_ignore("propagateSizeHints")  # of the platform without a screen

@@ -14,13 +14,13 @@ PROMPTS = ["Say hello.", "Name a colour.", "Count to five.", "What is a lighthou
 
 def test_ladder_survives_twenty_kills(tmp_path: Path) -> None:
     levels = [f"fake:step_s=0.005,n_words={count}" for count in (4, 5, 6, 7, 8, 9)]
-    ladder = Ladder(levels, PROMPTS, 3, ("--fake-engine",))
+    ladder = Ladder(levels, PROMPTS, 3, flags=("--fake-engine",))
     told, record = run_and_kill(ladder, tmp_path, num_kills=NUM_KILLS, seed=1)
     assert find_faults(ladder, told, record) == []
 
 
 def test_ladder_of_real_models_survives_twenty_kills(tmp_path: Path, starter_path: Path) -> None:
     tiny = [str(write_tiny_model(tmp_path / f"tiny{count}.gguf", n_layer=count)) for count in (1, 2, 3, 4, 5)]
-    ladder = Ladder([str(starter_path), *tiny], PROMPTS, 3, ("--max-tokens", "16"))
+    ladder = Ladder([str(starter_path), *tiny], PROMPTS, 3, plan_flags=("--max-tokens", "16"))
     told, record = run_and_kill(ladder, tmp_path, num_kills=NUM_KILLS, seed=2)
     assert find_faults(ladder, told, record) == []

@@ -14,11 +14,17 @@ _LIMIT_S = 600.0
 
 
 class Ladder(NamedTuple):
-    """What is compared, as arguments of the command."""
+    """What is compared, as arguments of the command.
+
+    Attributes:
+        plan_flags: of the beginning alone.
+        flags: of the beginning and of going on.
+    """
 
     models: Sequence[str]
     prompts: Sequence[str]
     repeats: int
+    plan_flags: Sequence[str] = ()
     flags: Sequence[str] = ()
 
     @property
@@ -37,7 +43,7 @@ def run_and_kill(
     drawn = random.Random(seed)
     file = folder / "prompts.txt"
     file.write_text("\n".join(ladder.prompts) + "\n", "utf-8")
-    first = [*ladder.models, "--prompts", str(file), "--repeats", str(ladder.repeats)]
+    first = [*ladder.models, "--prompts", str(file), "--repeats", str(ladder.repeats), *ladder.plan_flags]
     told: list[dict[str, Any]] = []
     share = max(1, 2 * ladder.num_cells // max(1, num_kills))
     for kill in range(num_kills):

@@ -32,6 +32,8 @@ from engine import (
     LoadModel,
     LoadProgress,
     LogLine,
+    MachineMeasured,
+    MeasureMachine,
     ModelLoaded,
     ModelParams,
     PrefillProgress,
@@ -73,6 +75,8 @@ class EngineBridge(QObject):
         counted: request id, number of prompt tokens.
         count_failed: request id, ErrorInfo.
         engine_described: EngineDescription.
+        machine_measured: MachineSpeed.
+        machine_not_measured: ErrorInfo.
         engine_died: EngineDied; every open request has failed before.
     """
 
@@ -90,6 +94,8 @@ class EngineBridge(QObject):
     counted = Signal(str, int)
     count_failed = Signal(str, object)
     engine_described = Signal(object)
+    machine_measured = Signal(object)
+    machine_not_measured = Signal(object)
     engine_died = Signal(object)
 
     _woken = Signal()
@@ -102,6 +108,7 @@ class EngineBridge(QObject):
         self._replies: set[str] = set()
         self._counts: set[str] = set()
         self._descriptions: set[str] = set()
+        self._measures: set[str] = set()
         self._worker_pid: int | None = None
         self._engine: EngineDescription | None = None
         self._is_woken = False
@@ -193,6 +200,12 @@ class EngineBridge(QObject):
         self._descriptions.add(request_id)
         self._client.send(DescribeEngine(request_id=request_id))
 
+    def measure_machine(self) -> None:
+        """Ask how fast memory is read here, which takes the engine a second."""
+        request_id = _new_id("measure")
+        self._measures.add(request_id)
+        self._client.send(MeasureMachine(request_id=request_id))
+
     def close(self, timeout_s: float) -> None:
         """End the engine; no signal is emitted afterwards."""
         self._is_closed = True
@@ -282,6 +295,9 @@ class EngineBridge(QObject):
                 self._descriptions.discard(event.request_id)
                 self._engine = event.description
                 self.engine_described.emit(event.description)
+            case MachineMeasured():
+                self._measures.discard(event.request_id)
+                self.machine_measured.emit(event.speed)
             case EngineDied():
                 _LOG.warning("the engine died: %s", event.error.message)
                 self._worker_pid = None
@@ -299,6 +315,9 @@ class EngineBridge(QObject):
         elif event.request_id in self._counts:
             self._counts.discard(event.request_id)
             self.count_failed.emit(event.request_id, event.error)
+        elif event.request_id in self._measures:
+            self._measures.discard(event.request_id)
+            self.machine_not_measured.emit(event.error)
         else:
             self._descriptions.discard(event.request_id)
 

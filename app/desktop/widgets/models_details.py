@@ -48,10 +48,12 @@ class FileDetails(QWidget):
 
     Signals:
         asked: path and FileAction.
+        measure_asked: the speed of this computer is to be measured, for predictions.
         back_asked: the user wants the list, where there is no room for both.
     """
 
     asked = Signal(str, object)
+    measure_asked = Signal()
     back_asked = Signal()
 
     def __init__(self, theme: Theme, parent: QWidget | None = None) -> None:
@@ -71,6 +73,10 @@ class FileDetails(QWidget):
         self._missing = plain_label(role="muted")
         self._whose = plain_label(role="meta")
         self._none = plain_label(self.tr("Choose a file to see what it is and what can be done with it."), role="muted")
+        self.measure_button = QPushButton(self.tr("Measure this computer, to predict speeds"))
+        self.measure_button.setProperty("kind", "action")
+        self.measure_button.setToolTip(self.tr("Reads memory for a second, which tells how fast each model can write"))
+        self.measure_button.clicked.connect(self.measure_asked)
         self.buttons = {action: QPushButton() for action in FileAction}
         self._facts: list[tuple[QLabel, QLabel]] = []
         self._num_columns = 0
@@ -112,6 +118,8 @@ class FileDetails(QWidget):
         self._say(self._missing, self.tr("Missing: {names}").format(names=missing + more) if missing else "")
         self._show_fit(file)
         self._show_facts(self._facts_of(model, file))
+        is_unknown = file.can_chat and file.fit is not Fit.UNKNOWN and file.tokens_per_s is None
+        self.measure_button.setVisible(is_unknown)
         self._say(self._whose, "" if file.is_ours else self._whose_text(file))
         for action, offer in self._offers(file).items():
             button = self.buttons[action]
@@ -252,6 +260,7 @@ class FileDetails(QWidget):
         self._box.addLayout(self._grid)
         self._box.addWidget(self._whose)
         self._box.addLayout(self._facts_grid)
+        self._box.addWidget(self.measure_button, 0, Qt.AlignmentFlag.AlignLeft)
         self._box.addStretch(1)
         self._add_buttons()
         self._add_facts()
@@ -273,6 +282,7 @@ class FileDetails(QWidget):
             button.setProperty("kind", "primary" if action is FileAction.CHAT else "outline")
             button.clicked.connect(lambda _=False, action=action: self._ask(action))
             button.setMinimumWidth(1)
+        self.measure_button.setMinimumWidth(1)
 
     def _place_buttons(self) -> None:
         """Put the buttons side by side, or below each other where they would be cut."""

@@ -1,7 +1,12 @@
 """`fireside compare` on the engine without a model."""
 
 import argparse
+import errno
+import itertools
 import json
+import os
+import signal
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +19,7 @@ from app.compare.run_folder import list_runs
 from app.errors import UsageError
 from app.paths import Paths, find_paths
 from app.store import ChatStore
-from engine import InprocClient
+from engine import Event, Generate, InprocClient
 from tests.unit.app.compare.runs import EchoClient
 
 CELL = {
@@ -52,10 +57,8 @@ def compare(paths: Paths, *names: str, **flags: Any) -> ExitCode:
     }
     usual |= {"ctx": None, "race": False, "samples": None, "report": None, "resume": None, "json": False}
     usual |= {"fake_engine": True, "debug": False, "data_dir": None}
-    is_real = flags.pop("is_real", False)
-    return run(
-        argparse.Namespace(**(usual | flags)), paths, lambda fake: InprocClient(fake=True) if is_real else EchoClient()
-    )
+    make_client = flags.pop("make_client", EchoClient)
+    return run(argparse.Namespace(**(usual | flags)), paths, lambda fake: make_client())
 
 
 def events(output: str) -> list[dict[str, Any]]:
@@ -160,7 +163,10 @@ def test_no_model_at_all_is_refused(paths: Paths) -> None:
 
 @pytest.mark.allow_log("WARNING app.compare.runner")
 def test_replies_that_all_fail_are_no_success(paths: Paths, capsys: pytest.CaptureFixture[str]) -> None:
-    assert compare(paths, "fake:fail=1", prompt="hi", is_real=True) == ExitCode.REQUEST_FAILED
+    assert (
+        compare(paths, "fake:fail=1", prompt="hi", make_client=lambda: InprocClient(fake=True))
+        == ExitCode.REQUEST_FAILED
+    )
     assert "told to fail" in capsys.readouterr().out
 
 
@@ -171,3 +177,37 @@ def test_finished_run_is_shown_again(paths: Paths, capsys: pytest.CaptureFixture
     again = events(capsys.readouterr().out)
     assert [event["event"] for event in again] == ["begin", "comparison"]
     assert again[-1]["record"] == first["record"]
+
+
+class InterruptingClient(EchoClient):
+    """Has Ctrl-C pressed when it is asked the second time; the first is the one that warms it up."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._numbers = itertools.count(1)
+
+    def _answer_generate(self, command: Generate) -> Iterable[Event]:
+        if next(self._numbers) == 3:
+            signal.raise_signal(signal.SIGINT)
+        return super()._answer_generate(command)
+
+
+@pytest.mark.parametrize("is_full", [False, True], ids=["saved", "full disk"])
+def test_ctrl_c_keeps_what_is_done_or_shows_it_where_it_could_not_be_saved(
+    paths: Paths, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, is_full: bool
+) -> None:
+    def full(descriptor: int) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    if is_full:
+        monkeypatch.setattr(os, "fsync", full)
+    handler = signal.getsignal(signal.SIGINT)
+    code = compare(paths, "fake:", prompt="hi", repeats=3, make_client=InterruptingClient)
+    assert code == ExitCode.INTERRUPTED
+    assert signal.getsignal(signal.SIGINT) is handler
+    out, err = capsys.readouterr()
+    assert ("fireside compare --resume " in err) == (not is_full)
+    assert ("[fake:]" in out) == is_full
+    if not is_full:
+        assert compare(paths, resume="last") == ExitCode.DONE
+        assert "each 3 times" in capsys.readouterr().out
