@@ -15,6 +15,7 @@ from models.compute_buffer import compute_bytes
 from models.gguf_info import read_gguf_info
 from models.kv_layout import CacheSettings
 from models.memory import Room, Wish, fit
+from tests.support.planned_models import PLANNED_MODELS
 from tests.support.tiny_models import TINY_MODELS
 
 MIB = 1 << 20
@@ -110,6 +111,15 @@ def test_quantised_cache_is_the_one_llama_cpp_plans(starter_path: Path) -> None:
         for cache_type in ("q8_0", "q5_1", "q5_0", "q4_1", "q4_0", "iq4_nl")
     ]
     assert_cache_is_the_planned_one(starter_path, wanted)
+
+
+@pytest.mark.parametrize("name", PLANNED_MODELS)
+def test_cache_of_other_architectures_is_the_one_llama_cpp_plans(tmp_path: Path, name: str) -> None:
+    wanted = [
+        ModelParams(n_ctx=n_ctx, n_threads=1, n_seq_max=n_seq_max, type_k=cache_type, type_v=cache_type)
+        for n_ctx, n_seq_max, cache_type in ((LONG, 16, "f16"), (LONG, 1, "q8_0"), (8192, 4, "f16"))
+    ]
+    assert_cache_is_the_planned_one(PLANNED_MODELS[name].write(tmp_path / "planned.gguf"), wanted)
 
 
 @pytest.mark.parametrize("name", ["deci", "gemma3", "deepseek2", "jamba", "lfm2-window"])
