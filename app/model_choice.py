@@ -71,7 +71,7 @@ def choose_model(text: str | None, settings: Settings, paths: Paths | None = Non
     entry = find_entry(text, paths) if paths is not None and not _is_path(text) else None
     if entry is not None:
         return _choice(entry.path, entry.title, str(entry.path))
-    path = Path(text).expanduser().absolute()
+    path = _named_path(text, paths)
     return _choice(path, path.stem, str(path))
 
 
@@ -84,7 +84,7 @@ def model_path(text: str, paths: Paths) -> Path:
     if text == STARTER_NAME:
         return _starter_path()
     entry = None if _is_path(text) else find_entry(text, paths)
-    return entry.path if entry is not None else Path(text).expanduser().absolute()
+    return entry.path if entry is not None else _named_path(text, paths)
 
 
 def find_entry(text: str, paths: Paths) -> LibraryEntry | None:
@@ -124,6 +124,15 @@ def _is_path(text: str) -> bool:
         return True
 
 
+def _named_path(text: str, paths: Paths | None) -> Path:
+    """Return the path `text` is; the name of a file alone may be that of one in the folder of models."""
+    path = Path(text).expanduser().absolute()
+    if paths is None or path.exists() or Path(text).name != text:
+        return path
+    own = paths.models_dir / text
+    return own if own.is_file() else path
+
+
 def _starter_path() -> Path:
     path = find_starter()
     if path is None:
@@ -145,20 +154,6 @@ def _choice(path: Path, label: str, last_model: str) -> ModelChoice:
             label, last_model = path.stem, str(path)
         check_is_chat_model(info)
         return ModelChoice(path, label, last_model, info, fingerprint(info), template_hash(info))
-
-
-def find_model_file(text: str) -> Path:
-    """Return the file that `text` means, a chat model or not; it may not be there.
-
-    Raises:
-        AppError: the starter model is meant and not installed.
-    """
-    if text == STARTER_NAME:
-        path = find_starter()
-        if path is None:
-            raise StarterMissing("The starter model is not installed.", f"Install it with `{STARTER_INSTALL}`.")
-        return path
-    return Path(text).expanduser().absolute()
 
 
 @contextlib.contextmanager

@@ -238,10 +238,15 @@ def remove_leftovers(folder: Path) -> None:
 
 @contextlib.contextmanager
 def _temporary_file(output: Path) -> Iterator[Path]:
-    """Make a file beside `output`, on the same disk, and remove it unless it was given a name."""
+    """Name a file beside `output`, on the same disk, and remove it unless it was given another name.
+
+    It is made by the process that writes it, which removes it if nobody waits any more: before there is such a process,
+    nothing can be left.
+    """
     path = output.with_name(f"{_PREFIX}{os.getpid()}-{secrets.token_hex(4)}{_SUFFIX}")
     try:
         path.open("xb").close()
+        path.unlink()
     except OSError as error:
         raise _cannot_write(output, error) from error
     try:

@@ -16,7 +16,7 @@ from app.cli.streams import is_terminal, read_text_file
 from app.cli.terminal_text import one_line, safe_text
 from app.errors import UsageError
 from app.known_models import KnownModels
-from app.model_choice import find_model_file, told_as_file_errors
+from app.model_choice import model_path, told_as_file_errors
 from app.paths import Paths
 from engine import ImportanceBuilt, ModelParams, ProcessClient
 from models import (
@@ -70,7 +70,7 @@ def run(options: argparse.Namespace, paths: Paths) -> ExitCode:
     """
     if options.imatrix and options.imatrix_text:
         raise UsageError("--imatrix and --imatrix-text exclude each other.", "Give the one or the other.")
-    source = find_model_file(options.source)
+    source = model_path(options.source, paths)
     outputs = _outputs(options, source, paths)
     text = _text(options)
     imatrix = Path(options.imatrix).expanduser().absolute() if options.imatrix else None

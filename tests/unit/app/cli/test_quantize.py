@@ -44,6 +44,8 @@ def test_file_is_made_in_the_folder_of_models(source: Path, data_dir: Path, caps
     assert made.name == "tiny m.Q8_0.gguf"
     assert made.stat().st_size == told[0]["output_bytes"] == told[-1]["output_bytes"]
     assert told[-1]["path"] == str(made)
+    assert quantize(data_dir, made.name, "Q4_0", "--dry-run", "--json") == 0
+    assert events(capsys)[0]["source"] == str(made)
 
 
 def test_ladder_goes_on_after_one_that_fails(
