@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from app.errors import AdapterUnreadable, UsageError
+from app.paths import Paths
 
 # What takes long to import is imported where it is used: the first paint of the window does not wait for it.
 if TYPE_CHECKING:
@@ -206,12 +207,24 @@ class AdapterFiles:
         self._seen[key] = info
 
 
+def open_adapter_files(paths: Paths) -> AdapterFiles:
+    """Return the adapters of this user: Fireside's own, and those that the library found elsewhere."""
+
+    def known() -> list[Path]:
+        from app.model_library import open_library
+        from models import ModelKind
+
+        return [entry.path for entry in open_library(paths).entries() if entry.kind is ModelKind.ADAPTER]
+
+    return AdapterFiles(paths.models_dir, known)
+
+
 def _found(path: Path, info: "AdapterInfo", base: "AdapterBase | None", stamp: str) -> FoundAdapter:
     from models import adapter_misfit, names_other_base
 
     return FoundAdapter(
         path=str(path),
-        label=path.stem,
+        label=path.stem if path.suffix.lower() == _SUFFIX else info.name,  # other programs name files by their hash
         file_bytes=info.file_bytes,
         rank=info.rank,
         base=info.bases[0] if info.bases else "",
@@ -258,7 +271,7 @@ def _files_below(folder: Path, depth: int) -> Iterator[Path]:
                 if entry.name.lower().endswith(_SUFFIX):
                     num_files += 1
                     yield Path(entry.path)
-                elif left > 1 and entry.is_dir(follow_symlinks=False):
+                elif left > 1 and not entry.name.startswith(".") and entry.is_dir(follow_symlinks=False):
                     folders.append((entry.path, left - 1))
 
 

@@ -41,12 +41,12 @@ class ModelFileUnreadable(AppError):
     """The model file is there and cannot be read."""
 
 
-class ModelNameAmbiguous(AppError):
-    """A name that several models of the library have."""
-
-
 class AdapterUnreadable(AppError):
     """An adapter file is not there, or cannot be read."""
+
+
+class ModelNameAmbiguous(AppError):
+    """A name that several models of the library have."""
 
 
 class StarterMissing(AppError):

@@ -2,29 +2,16 @@
 
 import contextlib
 import dataclasses
-import hashlib
-import json
 import logging
 import os
-import statistics
-import tempfile
+import threading
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from app.paths import Paths
 from engine import ModelDescription, RequestMetrics
-from models import (
-    CacheSettings,
-    ModelsError,
-    Room,
-    Verdict,
-    Wish,
-    compute_bytes,
-    fit,
-    read_gguf_info,
-    repacked_types,
-)
 
+# What takes long to import is imported where it is used: the first paint of the window does not wait for it.
 _LOG = logging.getLogger(__name__)
 _FILE_NAME = "memory-record.json"
 _SCHEMA = 1
@@ -62,7 +49,7 @@ class _Used(NamedTuple):
 
 
 class MemoryRecord:
-    """The record, kept in a small file; losing it costs some accuracy and nothing else.
+    """The record, kept in a small file; losing it costs some accuracy and nothing else. Any thread may use it.
 
     Args:
         path: of the file.
@@ -70,6 +57,7 @@ class MemoryRecord:
 
     def __init__(self, path: Path) -> None:
         self._path = path
+        self._lock = threading.Lock()
         self._seen: tuple[tuple[str, float], _Used] = (("", 0.0), _Used(0, 0))
 
     @classmethod
@@ -82,6 +70,8 @@ class MemoryRecord:
 
         It is the median of the last loads, so that a single odd one changes little.
         """
+        import statistics
+
         offsets = [load.offset_bytes for load in self._read()]
         return round(statistics.median(offsets)) if offsets else 0
 
@@ -102,13 +92,14 @@ class MemoryRecord:
         """
         if not self.can_learn(model, metrics):
             return
-        seen, now = self._seen_of(model), _used(metrics)
-        most = _Used(max(seen.num_read, now.num_read), max(seen.num_tokens, now.num_tokens))
-        self._seen = (_load_of(model), most)
-        load = _measured(model, metrics.peak_memory_bytes or 0, most, features)
-        if load is not None:
-            others = [entry for entry in self._read() if entry.key != load.key]
-            self._write([*others, load][-_MAX_ENTRIES:])
+        with self._lock:
+            seen, now = self._seen_of(model), _used(metrics)
+            most = _Used(max(seen.num_read, now.num_read), max(seen.num_tokens, now.num_tokens))
+            self._seen = (_load_of(model), most)
+            load = _measured(model, metrics.peak_memory_bytes or 0, most, features)
+            if load is not None:
+                others = [entry for entry in self._read() if entry.key != load.key]
+                self._write([*others, load][-_MAX_ENTRIES:])
 
     def _seen_of(self, model: ModelDescription) -> "_Used":
         load, used = self._seen
@@ -117,6 +108,8 @@ class MemoryRecord:
     # --- the file ---
 
     def _read(self) -> list[MeasuredLoad]:
+        import json
+
         try:
             if self._path.stat().st_size > _MAX_FILE_BYTES:
                 raise ValueError("far too large")
@@ -134,6 +127,9 @@ class MemoryRecord:
             self._path.replace(self._path.with_name(f"{self._path.name}.damaged"))
 
     def _write(self, loads: list[MeasuredLoad]) -> None:
+        import json
+        import tempfile
+
         text = json.dumps({"schema": _SCHEMA, "loads": [dataclasses.asdict(load) for load in loads]}, indent=1)
         try:
             self._path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -192,6 +188,8 @@ def _used(metrics: RequestMetrics) -> _Used:
 
 
 def _measured(model: ModelDescription, peak_bytes: int, used: _Used, features: str) -> MeasuredLoad | None:
+    import hashlib
+
     found = reckoned_peak(model, features=features, num_read=used.num_read, num_tokens=used.num_tokens)
     if found is None or peak_bytes <= 0:
         return None
@@ -212,6 +210,18 @@ def reckoned_peak(
         num_read: most tokens that were read at once; None takes as many as can be.
         num_tokens: most tokens of a chat; None takes as many as can be.
     """
+    from models import (
+        CacheSettings,
+        ModelsError,
+        Room,
+        Verdict,
+        Wish,
+        compute_bytes,
+        fit,
+        read_gguf_info,
+        repacked_types,
+    )
+
     try:
         info = read_gguf_info(Path(model.path))
     except (ModelsError, OSError, ValueError):

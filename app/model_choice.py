@@ -88,7 +88,7 @@ def model_path(text: str, paths: Paths) -> Path:
 
 
 def find_entry(text: str, paths: Paths) -> LibraryEntry | None:
-    """Return the entry of the library that a name means, None where it looks like a file that is not there.
+    """Return the entry of the library that a name means, None where it looks like a path and is no known name.
 
     The folders are looked through where the name is not known from the last time.
 
@@ -98,7 +98,7 @@ def find_entry(text: str, paths: Paths) -> LibraryEntry | None:
     """
     library = open_library(paths)
     found = tuple(entry for entry in match_entries(library.entries(), text) if entry.path.exists())
-    if not found and text.lower().endswith(".gguf"):
+    if not found and (text.lower().endswith(".gguf") or Path(text).is_dir()):
         return None
     if not found:
         found = match_entries(library.scan().entries, text)
@@ -118,7 +118,8 @@ def _is_path(text: str) -> bool:
     """Return whether a text names a file that is there, or cannot be a name."""
     try:
         path = Path(text).expanduser()
-        return not text.strip() or not text.isprintable() or path.is_absolute() or path.exists()
+        is_there = path.exists() and not path.is_dir()  # a folder may have the name of a model
+        return not text.strip() or not text.isprintable() or path.is_absolute() or is_there
     except (OSError, ValueError, RuntimeError):
         return True
 

@@ -1,12 +1,12 @@
-"""What this machine has for a model right now, for the reckoning of models.fit()."""
+"""What this machine has for a model right now, and how it would be loaded, for the reckoning of models.fit()."""
 
 import math
 import sys
 from collections.abc import Mapping
 from typing import Any
 
-from engine import EngineDescription, free_memory
-from models import Room, repacked_types
+from engine import EngineDescription, FlashAttention, ModelParams, free_memory
+from models import CacheSettings, GGUFInfo, Room, Wish, repacked_types
 
 _GRAPHICS = ("gpu", "integrated gpu")
 
@@ -41,6 +41,31 @@ def room_of(
         offset_bytes=offset_bytes,
         read_bandwidth=bandwidth_of(read_bandwidth, engine.default_threads if engine is not None else None),
         repacked_types=repacked_types(engine.features if engine is not None else ""),
+    )
+
+
+def wish_of(params: ModelParams, *, draft: GGUFInfo | None = None, adapter_bytes: int = 0) -> Wish:
+    """Return how a model would be loaded.
+
+    Args:
+        draft: a second model that proposes tokens.
+        adapter_bytes: of all adapters.
+    """
+    cache = CacheSettings(
+        type_k=params.type_k,
+        type_v=params.type_v,
+        n_seq_max=params.n_seq_max,
+        n_batch=params.n_batch,
+        n_ubatch=params.n_ubatch,
+        has_flash=params.flash_attn is not FlashAttention.OFF,
+    )
+    return Wish(
+        n_ctx=params.n_ctx,
+        cache=cache,
+        n_gpu_layers=params.n_gpu_layers,
+        experts_on_cpu=params.experts_on_cpu,
+        draft=draft,
+        adapter_bytes=adapter_bytes,
     )
 
 

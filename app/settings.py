@@ -232,6 +232,12 @@ class Settings:
         Mapping[str, Any],
         SettingInfo(type=dict, label="Window", help="Where the window was, and what it showed.", is_nested=True),
     ] = dataclasses.field(default_factory=dict)
+    models_used: Annotated[
+        Mapping[str, Any],
+        SettingInfo(
+            type=dict, label="Last use", help="When a model file was loaded last, by its path.", is_nested=True
+        ),
+    ] = dataclasses.field(default_factory=dict)
     chat_formats: Annotated[
         Mapping[str, str],
         SettingInfo(type=dict, label="Chat formats", help="The chat format chosen for a model, by model."),

@@ -60,14 +60,15 @@ def write_level(source: Path, target: Path, level: str) -> None:
 
 def measure(path: Path, level: str, n_ctx: int, cache_type: str) -> Line:
     """Load a file and have one reply."""
-    params = ModelParams(n_ctx=n_ctx, type_k=cache_type, type_v=cache_type)
+    # One thread takes the same memory, and waits for no other program.
+    params = ModelParams(n_ctx=n_ctx, n_threads=1, type_k=cache_type, type_v=cache_type)
     prompt = "".join(_LINE.format(day, day * 7) for day in range(24))  # over 512 tokens
     with ChatSession(ProcessClient()) as session:
         features = session.describe_engine().features
         for _ in session.load(str(path), params):
             pass
         metrics = None
-        for item in session.ask((ChatMessage(role=Role.USER, content=prompt),), SamplingParams(max_tokens=16)):
+        for item in session.ask((ChatMessage(role=Role.USER, content=prompt),), SamplingParams(max_tokens=4)):
             if isinstance(item, Answer):
                 metrics = item.finished.metrics
         assert isinstance(metrics, RequestMetrics)

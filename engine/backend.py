@@ -20,6 +20,10 @@ OnProgress = Callable[[float], bool]
 """Told the share of the load that is done, 0 to 1; returns False to give the load up."""
 
 
+StateBytes = bytes | bytearray | memoryview
+"""What a sequence remembers, outside the context."""
+
+
 class DecodeStatus(enum.Enum):
     """How a step ended when it did not fail."""
 
@@ -128,10 +132,10 @@ class SequenceMemory(Protocol):
     def can_go_on(self, seq_id: int, num_tokens: int) -> bool:
         """Whether the sequence, cut to its first `num_tokens`, still holds all that the next token looks at."""
 
-    def checkpoint(self, seq_id: int) -> bytes:
+    def checkpoint(self, seq_id: int) -> StateBytes:
         """Return what, beside the cells, is needed to go on from here; empty where the cells are all."""
 
-    def set_checkpoint(self, seq_id: int, state: bytes) -> bool:
+    def set_checkpoint(self, seq_id: int, state: StateBytes) -> bool:
         """Go back to a checkpoint of this sequence or of one it shares its beginning with; the cells after it are
         still to be dropped. False leaves the sequence unusable."""
 
@@ -144,10 +148,10 @@ class SequenceMemory(Protocol):
     def seq_len(self, seq_id: int) -> int:
         """Return how many positions the sequence holds."""
 
-    def seq_state(self, seq_id: int) -> bytes:
+    def seq_state(self, seq_id: int) -> StateBytes:
         """Return a snapshot of the sequence, empty where none can be made."""
 
-    def set_seq_state(self, seq_id: int, state: bytes) -> bool:
+    def set_seq_state(self, seq_id: int, state: StateBytes) -> bool:
         """Restore a snapshot into an empty sequence; False leaves it empty."""
 
 
@@ -169,12 +173,28 @@ class TensorImportance(NamedTuple):
     counts: bytes
 
 
+class StateKeys(NamedTuple):
+    """What the bytes of a snapshot depend on, tokens and adapters aside: equal keys, exchangeable snapshots.
+
+    Attributes:
+        model: fingerprint of the model file.
+        settings: of the context, and of the library that computes.
+    """
+
+    model: str
+    settings: str
+
+
 class Backend(SequenceMemory, Protocol):
     """A loaded model with its context. One thread at a time, except `raise_abort`."""
 
     @property
     def vocabulary(self) -> Vocabulary:
         """The model's tokens."""
+
+    @property
+    def state_keys(self) -> StateKeys:
+        """What a snapshot of its sequences is good for."""
 
     @property
     def max_step_tokens(self) -> int:

@@ -13,7 +13,16 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields
 
-from engine.backend import AdapterKey, Backend, BatchPart, DecodeStatus, OnProgress, TensorImportance
+from engine.backend import (
+    AdapterKey,
+    Backend,
+    BatchPart,
+    DecodeStatus,
+    OnProgress,
+    StateBytes,
+    StateKeys,
+    TensorImportance,
+)
 from engine.backend_fake_measures import fake_bare_loop, fake_cache_types, fake_importance, fake_machine_speed
 from engine.backend_fake_vocabulary import END, WORDS, FakeVocabulary
 from engine.errors import AdapterMismatch, DecodeFailed, ModelFileMissing
@@ -88,6 +97,7 @@ class FakeBackend:
         self._rows: list[list[int]] = []
         self._abort = threading.Event()
         self._adapter_number = 0
+        self.state_keys = StateKeys(path, f"{params.type_k} {params.type_v} {params.flash_attn.value}")
         self.n_threads = (1, 1)  # of a step of one token, and of several
         self._first_held: dict[int, int] = {}  # by sequence, where a window has forgotten what came before
         self._rewound: dict[int, int] = {}  # by sequence, set back to a checkpoint of so many tokens
@@ -240,7 +250,7 @@ class FakeBackend:
         """See SequenceMemory; holds the tokens it was made after, so that a wrong use shows."""
         return b"" if self.shares_cells_only else self.seq_state(seq_id)
 
-    def set_checkpoint(self, seq_id: int, state: bytes) -> bool:
+    def set_checkpoint(self, seq_id: int, state: StateBytes) -> bool:
         """See SequenceMemory."""
         tokens = [int.from_bytes(state[i : i + 4], "little") for i in range(0, len(state), 4)]
         if [token for _, token in self._cells.get(seq_id, [])[: len(tokens)]] != tokens:
@@ -288,7 +298,7 @@ class FakeBackend:
         """See SequenceMemory."""
         return b"".join(token.to_bytes(4, "little") for _, token in self._cells[seq_id])
 
-    def set_seq_state(self, seq_id: int, state: bytes) -> bool:
+    def set_seq_state(self, seq_id: int, state: StateBytes) -> bool:
         """See SequenceMemory."""
         assert not self._cells.get(seq_id), "the sequence must be empty"
         tokens = [int.from_bytes(state[i : i + 4], "little") for i in range(0, len(state), 4)]

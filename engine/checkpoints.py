@@ -5,6 +5,8 @@ import itertools
 from collections.abc import Iterable
 from typing import NamedTuple
 
+from engine.backend import StateBytes
+
 _numbers = itertools.count()
 
 
@@ -17,12 +19,12 @@ class Checkpoint(NamedTuple):
     """
 
     num_tokens: int
-    state: bytes
+    state: StateBytes
     number: int
     is_rolling: bool
 
 
-def new_checkpoint(num_tokens: int, state: bytes, *, is_rolling: bool) -> Checkpoint:
+def new_checkpoint(num_tokens: int, state: StateBytes, *, is_rolling: bool) -> Checkpoint:
     """Return a checkpoint with the next number."""
     return Checkpoint(num_tokens, state, next(_numbers), is_rolling)
 

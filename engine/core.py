@@ -6,17 +6,20 @@ import time
 from collections.abc import Callable
 
 from engine.backend import Backend, DecodeStatus
+from engine.cache_report import report_of
 from engine.errors import DecodeFailed, EngineError, RequestError, overflow_error
 from engine.kv_cache import KVCache
 from engine.messages import Event, Failed, FinishReason, RequestState, StateChanged
-from engine.metrics import CacheMissCause, CacheReport, CacheSource
 from engine.miss_cause import ChatLedger
+from engine.prompt_cache import PromptCache
 from engine.read_ahead import ReadAhead
 from engine.scheduler import PlannedPart, Scheduler
 from engine.sequence import Prompt, Sequence
+from engine.slot_room import SlotRoom
 from engine.threads import StepThreads
 
 _LOG = logging.getLogger(__name__)
+_DISK_WAIT_S = 0.02  # at a time, where nothing else is to be done
 
 
 class Engine:
@@ -26,6 +29,7 @@ class Engine:
         backend: owned from now on.
         peak_memory: tells the high-water resident bytes of this process.
         threads: sets the threads of each step; without it they stay as they are.
+        prompt_cache: what is kept beside the context; without it nothing is.
     """
 
     def __init__(
@@ -34,6 +38,7 @@ class Engine:
         *,
         peak_memory: Callable[[], int | None] = lambda: None,
         threads: StepThreads | None = None,
+        prompt_cache: PromptCache | None = None,
     ) -> None:
         description = backend.description
         self.backend = backend
@@ -49,6 +54,7 @@ class Engine:
         )
         self._ledger = ChatLedger(self._cache.common)
         self._read_ahead = ReadAhead(backend, self._cache)
+        self.room = SlotRoom(backend, self._cache, prompt_cache or PromptCache())
         self._is_admission_due = False
         self._events: list[Event] = []
         self._abort_lock = threading.Lock()  # guards the three below: Abort arrives on another thread
@@ -74,7 +80,9 @@ class Engine:
             adapters = self.backend.load_adapters(prompt.adapters)
         except EngineError as refusal:
             return [Failed(request_id=prompt.request_id, error=refusal.info())]
-        self._scheduler.waiting.append(Sequence(prompt, self.backend.vocabulary, adapters))
+        sequence = Sequence(prompt, self.backend.vocabulary, adapters)
+        self.room.expect(sequence)
+        self._scheduler.waiting.append(sequence)
         self._is_admission_due = True
         with self._abort_lock:
             self._open.add(prompt.request_id)
@@ -106,6 +114,10 @@ class Engine:
         if not (self._scheduler.running or self._scheduler.waiting):
             self._read_ahead.step()
             return []
+        if not self._scheduler.running:  # the first one waits for the disk
+            self.room.wait(_DISK_WAIT_S)
+            return []
+        self.room.set_busy()
         planned = self._make_room(self._scheduler.plan())
         if planned and self._enter_step(planned):
             first, parts = planned[0].sequence, [part for _, part in planned]
@@ -130,7 +142,8 @@ class Engine:
         return self._take_events()
 
     def close(self) -> None:
-        """Free the backend; requests must have ended."""
+        """Have the chats written, and free the backend; requests must have ended."""
+        self.room.close()
         self.backend.close()
 
     def _may_break_off(self) -> bool:
@@ -153,6 +166,8 @@ class Engine:
             sequence = self._scheduler.next_admissible(
                 has_idle_slot=self._cache.has_idle_slot, num_cells_with=self._cache.num_cells_with
             )
+            if sequence is not None and not self.room.is_ready(sequence):
+                return
             if sequence is None:
                 self._is_admission_due = False
                 for waiting in self._scheduler.waiting:
@@ -168,32 +183,21 @@ class Engine:
 
     def _begin(self, sequence: Sequence) -> None:
         prompt = sequence.prompt
-        tokens = [*sequence.prompt_tokens, *sequence.generated]
-        # Where its cells lie changes how sums are rounded: a reproducible request finds the pool empty each time.
-        while sequence.is_reproducible and self._cache.evict_idle():
-            pass
-        sequence.slot, tokens, num_cached, num_known = self._cache.acquire(
-            sequence.request_id, tokens, sequence.adapters
-        )
+        acquired, back = self.room.admit(sequence)
         if not sequence.generated:
-            sequence.prompt_tokens = tokens
-            cause = self._ledger.cause(
-                prompt.chat_id,
-                tokens,
-                num_cached=num_cached,
-                num_known=num_known,
-                num_system_tokens=prompt.num_system_tokens,
-                adapters=sequence.adapters,
+            sequence.prompt_tokens = acquired.tokens
+            sequence.cache = report_of(
+                prompt, acquired, back, ledger=self._ledger, room=self.room, adapters=sequence.adapters
             )
-            if cause is CacheMissCause.EDITED and prompt.dropped is not None:
-                cause = CacheMissCause.TRIMMED
-            source = CacheSource.SLOT if num_cached else CacheSource.NONE
-            sequence.cache = CacheReport(num_cached_tokens=num_cached, source=source, miss_cause=cause)
         if not self.backend.shares_cells_only:
             sequence.plan_checkpoints()
         if sequence.sampler is None:
             sequence.sampler = self.backend.new_sampler(
-                prompt.sampling, prompt.seed, tokens, matcher=prompt.matcher, is_thinking=sequence.is_before_answer
+                prompt.sampling,
+                prompt.seed,
+                acquired.tokens,
+                matcher=prompt.matcher,
+                is_thinking=sequence.is_before_answer,
             )
             self._keep_to_budget(sequence, was_before_answer=sequence.is_before_answer)
             if sequence.is_full:  # the end of its thinking is all it may have
@@ -269,6 +273,7 @@ class Engine:
                     self._cache.trim(sequence.slot, len(sequence.slot.tokens) - 1)
             return
         self._scheduler.note_step(planned, duration_s)
+        self.room.note_prefill(self._scheduler.prefill_s_per_token)
         if (changed := self.threads.end(duration_s)) is not None:
             self._events.append(changed)
         for row, (sequence, part) in enumerate(planned):
@@ -337,6 +342,7 @@ class Engine:
             held = sequence.prompt_tokens if sequence.stop_string else [*sequence.slot.tokens]
             self._ledger.note(sequence.prompt.chat_id, held, sequence.adapters)
             self._read_ahead.note(sequence.slot, sequence.tokens_ahead(reason))
+            self.room.note_end(sequence)
         self._end(sequence)
         self._events.extend(sequence.finish(reason, self._peak_memory()))
 
@@ -356,6 +362,7 @@ class Engine:
         with self._abort_lock:
             self._open.discard(sequence.request_id)
             self._abort_wanted.discard(sequence.request_id)
+        self.room.drop(sequence.request_id)
         self._is_admission_due = True
 
     def _leave(self, sequence: Sequence) -> None:

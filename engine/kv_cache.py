@@ -7,80 +7,15 @@ checkpoint; it is never cut without one.
 
 import weakref
 from collections import Counter
-from collections.abc import Sequence
-from typing import NamedTuple
+from collections.abc import Callable, Sequence
 
 from engine.backend import AdapterKey, SequenceMemory, Vocabulary
 from engine.checkpoints import Checkpoint, new_checkpoint, too_many, up_to, with_checkpoint
+from engine.slot import Acquired, Prefix, Slot, Snapshot
 
 _CHECKPOINT_BYTES = 512 * 1024 * 1024  # of all slots together; one of a small model takes a few MiB
 # A checkpoint this near is better than cutting the slot, which may be another chat's: that many are quickly read again.
 _CLOSE_TOKENS = 64
-
-
-class Slot:
-    """A cache lane.
-
-    Attributes:
-        seq_id: llama.cpp's number for it.
-        tokens: what its sequence holds.
-        adapters: what they were computed with.
-        checkpoints: by rising number of tokens; none where the memory can be cut anywhere.
-        owner: the request that is using it, None when idle.
-        last_used: the cache's clock when it was last given up; 0 never.
-    """
-
-    def __init__(self, seq_id: int) -> None:
-        self.seq_id = seq_id
-        self.tokens: list[int] = []
-        self.cells: list[int] = []  # one number a cell; slots that share a cell hold the same number
-        self.adapters: AdapterKey = ()
-        self.checkpoints: list[Checkpoint] = []
-        self.owner: str | None = None
-        self.last_used = 0
-
-
-class Prefix(NamedTuple):
-    """A cached beginning of a prompt.
-
-    Attributes:
-        slot: where it is cached, None where nothing is.
-        num_cached: tokens of the slot to keep.
-        num_covered: tokens of the prompt they stand for; differs where the same bytes were split otherwise.
-        checkpoint: where the slot has to go on from, None where it can be cut without one.
-        num_known: tokens of the prompt that the slot holds, though its memory may not be able to go back to them.
-    """
-
-    slot: Slot | None
-    num_cached: int
-    num_covered: int
-    checkpoint: Checkpoint | None = None
-    num_known: int = 0
-
-
-class Snapshot:
-    """A slot's whole state outside the context."""
-
-    def __init__(self, state: bytes, tokens: list[int], adapters: AdapterKey, checkpoints: list[Checkpoint]) -> None:
-        self.state = state
-        self.tokens = tokens
-        self.adapters = adapters
-        self.checkpoints = checkpoints
-
-
-class Acquired(NamedTuple):
-    """A slot given to a request.
-
-    Attributes:
-        tokens: the prompt as the slot's tokens continue it.
-        num_cached: how many of them are cached.
-        num_known: how many the cache held, though its memory could not go back to all of them.
-    """
-
-    slot: Slot
-    tokens: list[int]
-    num_cached: int
-    num_known: int
 
 
 class KVCache:
@@ -92,6 +27,9 @@ class KVCache:
         n_seq_max: number of slots.
         n_ctx: cells in the shared pool.
         max_checkpoint_bytes: of all checkpoints, those of snapshots too; the oldest are given up.
+
+    Attributes:
+        on_give_up: told an idle slot whose tokens, or many of them, are about to be dropped to make room.
     """
 
     def __init__(
@@ -112,11 +50,17 @@ class KVCache:
         self._clock = 0
         self._max_checkpoint_bytes = max_checkpoint_bytes
         self.n_ctx = n_ctx
+        self.on_give_up: Callable[[Slot], object] = lambda slot: None
 
     @property
     def num_used_cells(self) -> int:
         """Cells that hold a token; shared ones count once."""
         return len(self._cell_users)
+
+    @property
+    def slots(self) -> tuple[Slot, ...]:
+        """All of them."""
+        return tuple(self._slots)
 
     @property
     def has_idle_slot(self) -> bool:
@@ -156,11 +100,13 @@ class KVCache:
             prefix = Prefix(None, 0, 0)
         slot = self._choose(prefix)
         if prefix.slot is None:
-            self.clear(slot)
+            self._give_up(slot)
         elif prefix.slot is slot:
+            if len(slot.tokens) - prefix.num_cached > _CLOSE_TOKENS:
+                self.on_give_up(slot)
             self._rewind(slot, prefix.num_cached, prefix.checkpoint)
         else:
-            self.clear(slot)
+            self._give_up(slot)
             self._share(prefix.slot, slot, prefix.num_cached, prefix.checkpoint)
         slot.owner = owner
         slot.adapters = adapters
@@ -172,7 +118,7 @@ class KVCache:
     def take_empty(self, owner: str) -> Slot:
         """Give `owner` an idle slot with nothing in it."""
         slot = self._choose(Prefix(None, 0, 0))
-        self.clear(slot)
+        self._give_up(slot)
         slot.owner = owner
         return slot
 
@@ -216,6 +162,7 @@ class KVCache:
         """Empty a slot; its sequence may hold more than was noted, after a step that failed half-way."""
         self._memory.seq_rm(slot.seq_id, 0)
         self._forget(slot, 0)
+        slot.chat_id, slot.is_private = None, False
 
     def resync(self, slot: Slot, attempted: Sequence[int]) -> int:
         """Note what a step that did not end well has kept of the tokens it was given; return how many.
@@ -240,11 +187,24 @@ class KVCache:
 
     def evict_idle(self) -> bool:
         """Empty the idle slot that was used longest ago; False when no idle slot holds anything."""
-        idle = [slot for slot in self._slots if slot.owner is None and slot.tokens]
-        if not idle:
-            return False
-        self.clear(min(idle, key=lambda slot: slot.last_used))
-        return True
+        idle = self.idle_slots()
+        if idle:
+            self._give_up(idle[0])
+        return bool(idle)
+
+    def idle_slots(self) -> list[Slot]:
+        """Return the idle slots that hold something, the one used longest ago first."""
+        idle = (slot for slot in self._slots if slot.owner is None and slot.tokens)
+        return sorted(idle, key=lambda slot: slot.last_used)
+
+    def num_cells_alone(self, slot: Slot) -> int:
+        """Return how many cells a slot shares with no busy one: those that running sequences look past."""
+        busy = {cell for other in self._slots if other.owner is not None for cell in other.cells}
+        return sum(cell not in busy for cell in slot.cells)
+
+    def adopt(self, snapshot: Snapshot) -> None:
+        """Count the checkpoints of a snapshot that was made elsewhere."""
+        self._snapshots.add(snapshot)
 
     def snapshot(self, slot: Slot) -> Snapshot:
         """Return the slot's state, to be restored into another slot."""
@@ -262,6 +222,11 @@ class KVCache:
             return True
         self._memory.seq_rm(slot.seq_id, 0)
         return False
+
+    def _give_up(self, slot: Slot) -> None:
+        if slot.tokens:
+            self.on_give_up(slot)
+        self.clear(slot)
 
     def _choose(self, prefix: Prefix) -> Slot:
         """Return the idle slot to use: the one that holds the whole prefix and nothing else or can only be cut where

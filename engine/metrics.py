@@ -43,11 +43,19 @@ class CacheReport(msgspec.Struct, frozen=True, kw_only=True):
     Attributes:
         num_cached_tokens: prompt tokens that were not evaluated.
         miss_cause: None when nothing that had been read before was read again.
+        num_recomputed_tokens: prompt tokens that this chat had in the cache before, and that were evaluated again.
+        seconds_saved: what evaluating the cached ones takes at the measured rate, less what it took to bring them back;
+            None until a rate is known.
+        miss_message: place, in the request, of the message in which evaluating began; None where nothing was missed, or
+            it is not known.
     """
 
     num_cached_tokens: int
     source: CacheSource
     miss_cause: CacheMissCause | None
+    num_recomputed_tokens: int = 0
+    seconds_saved: float | None = None
+    miss_message: int | None = None
 
 
 class RequestMetrics(msgspec.Struct, frozen=True, kw_only=True):

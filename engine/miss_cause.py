@@ -26,7 +26,11 @@ class ChatLedger:
         self._held: OrderedDict[str, tuple[array[int], AdapterKey]] = OrderedDict()
         self._num_tokens = 0
 
-    def note(self, chat_id: str | None, tokens: list[int], adapters: AdapterKey = ()) -> None:
+    def knows(self, chat_id: str | None) -> bool:
+        """Whether a chat left something since the model was loaded."""
+        return chat_id in self._held
+
+    def note(self, chat_id: str | None, tokens: Sequence[int], adapters: AdapterKey = ()) -> None:
         """Remember what a chat holds now."""
         if chat_id is None:
             return
@@ -36,6 +40,11 @@ class ChatLedger:
         self._num_tokens += len(tokens)
         while len(self._held) > _MAX_CHATS or (self._num_tokens > _MAX_TOKENS and len(self._held) > 1):
             self._num_tokens -= len(self._held.popitem(last=False)[1][0])
+
+    def num_known(self, chat_id: str | None, prompt: Sequence[int]) -> int:
+        """Return how many tokens of a prompt its chat left in the cache."""
+        held = self._held.get(chat_id) if chat_id is not None else None
+        return 0 if held is None else self._common(held[0], array("i", prompt))[1]
 
     def cause(
         self,

@@ -23,10 +23,13 @@ from engine.messages import (
     PROTOCOL_VERSION,
     BareLoopRun,
     BuildImportance,
+    CacheDescribed,
     CacheTypesMeasured,
+    ClearCache,
     Command,
     Counted,
     CountTokens,
+    DescribeCache,
     DescribeEngine,
     EngineDescribed,
     EngineDied,
@@ -57,11 +60,11 @@ from engine.messages import (
 _LOG = logging.getLogger(__name__)
 _ASKING = (
     *(LoadModel, Generate, CountTokens, RenderPrompt, DescribeEngine),
-    *(MeasureCacheTypes, MeasureMachine, RunBareLoop, BuildImportance),
+    *(MeasureCacheTypes, MeasureMachine, RunBareLoop, BuildImportance, DescribeCache, ClearCache),
 )
 _FINAL = (
     *(ModelLoaded, LoadCancelled, Finished, Failed, Counted, Rendered, EngineDescribed),
-    *(CacheTypesMeasured, MachineMeasured, BareLoopRun, ImportanceBuilt, ImportanceCancelled),
+    *(CacheTypesMeasured, MachineMeasured, BareLoopRun, ImportanceBuilt, ImportanceCancelled, CacheDescribed),
 )
 _LOG_TAIL_LINES = 40
 _EXIT_WAIT_S = 2.0

@@ -6,7 +6,8 @@ import threading
 
 from engine.backend import Backend, BatchPart, DecodeStatus
 from engine.errors import EngineError
-from engine.kv_cache import KVCache, Slot
+from engine.kv_cache import KVCache
+from engine.slot import Slot
 
 _LOG = logging.getLogger(__name__)
 

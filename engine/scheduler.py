@@ -114,6 +114,11 @@ class Scheduler:
             known = self._prefill_s_per_token
             self._prefill_s_per_token = measured if known is None else (known + measured) / 2
 
+    @property
+    def prefill_s_per_token(self) -> float | None:
+        """What reading a prompt takes, None until one was read."""
+        return self._prefill_s_per_token
+
     def youngest(self) -> Sequence | None:
         """Return the sequence to pause when the pool is full; None when only one runs."""
         return self.running[-1] if len(self.running) > 1 else None

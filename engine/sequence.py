@@ -5,12 +5,12 @@ from typing import NamedTuple
 
 from engine.backend import AdapterKey, Sampler, Vocabulary
 from engine.grammar import Matcher
-from engine.kv_cache import Slot, Snapshot
 from engine.messages import Adapter, Delta, Finished, FinishReason, PrefillProgress, RequestState, TurnsDropped
 from engine.metrics import CacheReport, CacheSource, RequestMetrics
 from engine.params import SamplingParams
 from engine.reasoning import ThinkingStart
 from engine.reply_text import ReplyText
+from engine.slot import Slot, Snapshot
 
 # One Delta a request in this time: a message per token costs 4 % of decode on a small model, joined ones under 2 %.
 _DELTA_INTERVAL_S = 0.033
@@ -30,6 +30,8 @@ class Prompt(NamedTuple):
         thinking: how the reply marks thinking, None where it does not.
         next_turn_tokens: what the prompt of the next message has behind this reply; none where it is not to be read
             ahead.
+        is_private: whether it may be written nowhere.
+        message_ends: how many tokens the prompt has up to the end of each message; none where it is not known.
     """
 
     request_id: str
@@ -46,6 +48,8 @@ class Prompt(NamedTuple):
     dropped: TurnsDropped | None = None
     thinking: ThinkingStart | None = None
     next_turn_tokens: tuple[int, ...] = ()
+    is_private: bool = False
+    message_ends: tuple[int, ...] = ()
 
 
 class Sequence:
@@ -188,6 +192,7 @@ class Sequence:
             metrics=self.metrics(peak_memory_bytes),
             stop_string=self.stop_string,
             thinking=self._text.thinking,
+            cache=self.cache,
         )
         delta = self.last_delta()
         return [finished] if delta is None else [delta, finished]

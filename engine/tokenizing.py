@@ -1,20 +1,16 @@
-"""The tokeniser thread: renders and tokenises prompts beside a running reply, on a stack that long words cannot
-overflow, so that no message can forge a control token."""
+"""From the messages of a chat to the tokens of a prompt, in such a way that no message can forge a control token."""
 
 import functools
 import itertools
-import logging
-import queue
-import threading
-from collections.abc import Callable, Sequence
-from concurrent.futures import Future
-from typing import NamedTuple, TypeVar
+from collections.abc import Sequence
+from typing import NamedTuple
 
 from engine.backend import Vocabulary
 from engine.chat_formats import COMPLETION_FORMAT, FILE_FORMAT, find_format, usable_formats
 from engine.chat_template import TRIAL_CHAT, ChatTemplate
 from engine.errors import ChatTemplateError, EngineError, RequestError, overflow_error
 from engine.grammar import Matcher, TokenTable, new_matcher
+from engine.message_places import message_ends
 from engine.messages import ChatMessage, PromptMode, PromptOptions, Role
 from engine.params import SamplingParams
 from engine.reasoning import ThinkingFormat, ThinkingStart, begin_reply
@@ -23,68 +19,10 @@ from engine.template_renderer import TemplateRenderer
 from engine.text import is_blank
 from engine.text_tokens import TextTokenizer
 
-_LOG = logging.getLogger(__name__)
-
-# Some vocabularies split text with a recursive matcher; see `text_tokens`. Only touched pages take memory.
-_STACK_BYTES = 128 * 1024 * 1024
-
 # Some vocabularies join what stands in front of a message with how it begins.
 _MESSAGES_BEGUN = ("a", "The", "1", "(", "\u4f60")
 
 _USUAL = PromptOptions()
-
-Job = Callable[[], None]
-_T = TypeVar("_T")
-
-
-class TokenizerThread:
-    """Runs jobs in order on one thread with a large stack; owns the template child."""
-
-    def __init__(self) -> None:
-        self.renderer = TemplateRenderer()
-        self._jobs: queue.SimpleQueue[Job | None] = queue.SimpleQueue()
-        previous = threading.stack_size(_STACK_BYTES)
-        try:
-            self._thread = threading.Thread(target=self._run, name="engine-tokenizer", daemon=True)
-            self._thread.start()
-        finally:
-            threading.stack_size(previous)
-
-    def submit(self, job: Job) -> None:
-        """Queue a job; it must handle its own errors."""
-        self._jobs.put(job)
-
-    def finish_jobs(self) -> None:
-        """Wait until everything queued so far is done."""
-        done = threading.Event()
-        self._jobs.put(done.set)
-        done.wait()
-
-    def run(self, compute: Callable[[], _T]) -> _T:
-        """Compute something on this thread after the jobs queued so far, and wait for it; its exception is raised."""
-        done: Future[_T] = Future()
-
-        def job() -> None:
-            try:
-                done.set_result(compute())
-            except Exception as error:
-                done.set_exception(error)
-
-        self.submit(job)
-        return done.result()
-
-    def close(self) -> None:
-        """Finish the queued jobs and end thread and child."""
-        self._jobs.put(None)
-        self._thread.join()
-
-    def _run(self) -> None:
-        while (job := self._jobs.get()) is not None:
-            try:
-                job()
-            except Exception:  # a thread that is gone would leave every later request without an answer
-                _LOG.exception("a job of the tokeniser failed")
-        self.renderer.close()
 
 
 class EncodedPrompt(NamedTuple):
@@ -96,6 +34,7 @@ class EncodedPrompt(NamedTuple):
         reply: the half answer that is to be continued.
         thinking: how its reply marks thinking, None where it does not.
         next_turn_tokens: what the prompt of the next message has behind the reply, whatever the user writes.
+        message_ends: how many tokens there are up to the end of each message, about.
     """
 
     tokens: list[int]
@@ -104,6 +43,7 @@ class EncodedPrompt(NamedTuple):
     reply: str = ""
     thinking: ThinkingStart | None = None
     next_turn_tokens: tuple[int, ...] = ()
+    message_ends: tuple[int, ...] = ()
 
 
 class _Composed(NamedTuple):
@@ -215,6 +155,13 @@ class PromptEncoder:
             reply=composed.reply,
             thinking=self._thinking_start(composed),
             next_turn_tokens=self._next_turn_tokens(composed.turn_change),
+            message_ends=message_ends(
+                messages,
+                composed.rendered.text,
+                tokens,
+                self._vocabulary.pieces,
+                num_front_bytes=self._num_front_bytes(composed.rendered.text, tokens),
+            ),
         )
 
     def matcher(self, sampling: SamplingParams, reply: str) -> Matcher | None:
@@ -375,16 +322,18 @@ class PromptEncoder:
 
     def _num_tokens_before(self, text: str, end: int, tokens: Sequence[int]) -> int:
         """Return how many tokens the beginning of a prompt takes, about."""
-        num_bytes = len(text[:end].encode("utf-8"))
+        num_bytes = self._num_front_bytes(text, tokens) + len(text[:end].encode("utf-8"))
         pieces, seen = self._vocabulary.pieces, 0
-        bos_id = self._vocabulary.bos_id
-        if tokens[:1] == [bos_id] and not text.startswith(self._vocabulary.bos_text):
-            num_bytes += len(pieces[tokens[0]])  # it is in front of the text
         for index, token in enumerate(tokens):
             if seen >= num_bytes:
                 return index
             seen += len(pieces[token])
         return len(tokens)
+
+    def _num_front_bytes(self, text: str, tokens: Sequence[int]) -> int:
+        """Return the bytes of a begin token that the text does not have."""
+        has_more = tokens[:1] == [self._vocabulary.bos_id] and not text.startswith(self._vocabulary.bos_text)
+        return len(self._vocabulary.pieces[tokens[0]]) if has_more else 0
 
 
 def _ends_open(text: str, thinking: ThinkingFormat, last_content: str) -> bool:

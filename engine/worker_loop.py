@@ -1,20 +1,20 @@
 """The worker's loop: drains what has come, steps the engine, emits what it brought; knows no pipe and no process."""
 
 import contextlib
-import importlib.metadata
-import logging
 import os
 import queue
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import NamedTuple, assert_never
 
 import msgspec
 
 from engine.backend import Backend, Loader, new_loader
+from engine.cache_commands import obey
 from engine.core import Engine
-from engine.errors import EngineError, EngineUnavailable, InternalError
+from engine.errors import EngineError, EngineUnavailable
+from engine.failures import event_of, shown
 from engine.importance import build_importance
 from engine.measuring import measure, no_model
 from engine.messages import (
@@ -22,13 +22,16 @@ from engine.messages import (
     Abort,
     BuildImportance,
     CancelLoad,
+    ClearCache,
     Command,
     Counted,
     CountTokens,
+    DescribeCache,
     DescribeEngine,
     EngineDescribed,
     Event,
     Failed,
+    ForgetChats,
     Generate,
     Hello,
     ImportanceProgress,
@@ -39,24 +42,31 @@ from engine.messages import (
     MeasureMachine,
     ModelLoaded,
     ModelUnloaded,
+    OpenChat,
     Overflow,
     Rendered,
     RenderPrompt,
     RunBareLoop,
+    SetCache,
     SetThreads,
     Shutdown,
     UnloadModel,
 )
 from engine.overflow import Fitted, fit_chat
+from engine.params import CacheParams
 from engine.peak_memory import peak_memory_bytes, reset_peak_memory
+from engine.prompt_cache import PromptCache
 from engine.sampling import seed_of
 from engine.sequence import Prompt
 from engine.threads import StepThreads
-from engine.tokenizing import PromptEncoder, TokenizerThread
+from engine.tokenizer_thread import TokenizerThread
+from engine.tokenizing import PromptEncoder
+from engine.version import engine_version
 
-_LOG = logging.getLogger(__name__)
 _PROGRESS_INTERVAL_S = 0.05
-_NEEDS_CONTEXT = (Generate, LoadModel, UnloadModel, MeasureCacheTypes, BuildImportance, Shutdown)
+_NEEDS_CONTEXT = (
+    *(Generate, LoadModel, UnloadModel, MeasureCacheTypes, BuildImportance, ClearCache, ForgetChats, Shutdown),
+)
 
 Emit = Callable[[Event], None]
 
@@ -85,6 +95,7 @@ class WorkerLoop:
         self._loader: Loader | None = None
         self._engine: Engine | None = None
         self._encoder: PromptEncoder | None = None
+        self._kept = PromptCache(CacheParams())
         self._is_ending = False
         self._most_threads = 0
         self._at_tokenizer: set[str] = set()
@@ -114,15 +125,16 @@ class WorkerLoop:
 
     def run(self) -> None:
         """Work until Shutdown."""
-        self._emit(Hello(protocol_version=PROTOCOL_VERSION, pid=os.getpid(), engine_version=_version()))
+        self._emit(Hello(protocol_version=PROTOCOL_VERSION, pid=os.getpid(), engine_version=engine_version()))
         try:
             while not self._is_ending:
                 self._drain()
-                if self._engine is not None and self._engine.has_work and not self._is_ending:
-                    self._send_all(self._engine.step())
+                if self._engine is not None and not self._is_ending:
+                    self._send_all(self._engine.step()) if self._engine.has_work else self._engine.room.saver.rest()
         finally:
             self._unload(EngineUnavailable("The engine was shut down.", "Load the model again."))
             self._tokenizer.close()
+            self._kept.close()
 
     # --- inbox ---
 
@@ -137,9 +149,10 @@ class WorkerLoop:
     def _drain(self) -> None:
         """Handle what has come; wait for something when there is nothing to compute."""
         is_idle = self._engine is None or not self._engine.has_work
+        rest_s = self._engine.room.saver.rest_s if self._engine is not None else None
         with contextlib.suppress(queue.Empty):
             while not self._is_ending:
-                received_at, item = self._inbox.get(block=is_idle)
+                received_at, item = self._inbox.get(block=is_idle, timeout=rest_s)
                 if isinstance(item, _Encoded):
                     self._add(item)
                 else:
@@ -163,17 +176,22 @@ class WorkerLoop:
             case RenderPrompt():
                 self._render(command)
             case DescribeEngine():
-                self._emit(_event_of(command.request_id, lambda: self._described(command)))
+                self._emit(event_of(command.request_id, lambda: self._described(command)))
             case MeasureCacheTypes() | MeasureMachine() | RunBareLoop() | BuildImportance():
                 self._measure(command)
+            case SetCache() | DescribeCache() | ClearCache() | ForgetChats() | OpenChat():
+                self._send_all(obey(command, self._kept, self._engine))
             case SetThreads():
-                self._most_threads = command.most
-                if self._engine is not None:
-                    self._engine.threads.set_most(command.most)
+                self._set_threads(command.most)
             case Abort() | Shutdown():
                 pass  # acted on in submit()
             case _:
                 assert_never(command)
+
+    def _set_threads(self, most: int) -> None:
+        self._most_threads = most
+        if self._engine is not None:
+            self._engine.threads.set_most(most)
 
     # --- models ---
 
@@ -185,6 +203,8 @@ class WorkerLoop:
     def _load(self, command: LoadModel) -> None:
         self._unload(EngineUnavailable("Another model was loaded.", "Send the message again."))
         self._tokenizer.submit(self._tokenizer.renderer.warm_up)
+        if command.cache is not None:
+            self._kept.set_params(command.cache)
         reset_peak_memory()
         began, shown_at = time.perf_counter(), 0.0
 
@@ -199,7 +219,7 @@ class WorkerLoop:
         try:
             backend = self._get_loader().load(command.path, command.params, on_progress, is_known=command.is_known)
         except Exception as error:
-            self._emit(Failed(request_id=command.request_id, error=_shown(error).info()))
+            self._emit(Failed(request_id=command.request_id, error=shown(error).info()))
             return
         if backend is None:
             self._emit(LoadCancelled(request_id=command.request_id))
@@ -217,7 +237,7 @@ class WorkerLoop:
         threads.set_most(self._most_threads)
         threads.calibrate(backend)
         with self._lock:
-            self._engine = Engine(backend, peak_memory=peak_memory_bytes, threads=threads)
+            self._engine = Engine(backend, peak_memory=peak_memory_bytes, threads=threads, prompt_cache=self._kept)
         description = msgspec.structs.replace(
             backend.description,
             notices=(*backend.description.notices, *notices),
@@ -271,9 +291,11 @@ class WorkerLoop:
                     next_turn_tokens=encoded.next_turn_tokens if command.read_ahead else (),
                     adapters=command.adapters,
                     dropped=fitted.event(request_id),
+                    is_private=command.is_private,
+                    message_ends=encoded.message_ends,
                 )
             except Exception as error:
-                failure = _shown(error)
+                failure = shown(error)
             self._inbox.put((received_at, _Encoded(request_id, prompt, failure)))
 
         self._tokenizer.submit(encode_prompt)
@@ -319,7 +341,7 @@ class WorkerLoop:
         return EngineDescribed(request_id=command.request_id, description=self._get_loader().describe())
 
     def _measure(self, command: MeasureCacheTypes | MeasureMachine | RunBareLoop | BuildImportance) -> None:
-        event = _event_of(command.request_id, lambda: self._measured(command))
+        event = event_of(command.request_id, lambda: self._measured(command))
         with self._lock:
             self._pending.discard(command.request_id)
             self._aborted.discard(command.request_id)
@@ -359,18 +381,11 @@ class WorkerLoop:
     def _answer(self, request_id: str, compute: Callable[[], Event]) -> None:
         """Compute an event on the tokeniser thread and send it, or the failure."""
 
-        self._tokenizer.submit(lambda: self._emit(_event_of(request_id, compute)))
+        self._tokenizer.submit(lambda: self._emit(event_of(request_id, compute)))
 
-    def _send_all(self, events: list[Event]) -> None:
+    def _send_all(self, events: Sequence[Event]) -> None:
         for event in events:
             self._emit(event)
-
-
-def _version() -> str:
-    try:
-        return importlib.metadata.version("fireside-chat")
-    except importlib.metadata.PackageNotFoundError:
-        return "not installed"
 
 
 def _fitted(encoder: PromptEncoder, command: Generate | CountTokens | RenderPrompt) -> Fitted:
@@ -381,19 +396,3 @@ def _needed(encoder: PromptEncoder | None) -> PromptEncoder:
     if encoder is None:
         raise no_model()
     return encoder
-
-
-def _event_of(request_id: str, compute: Callable[[], Event]) -> Event:
-    """Return what `compute` returns, or its failure as the answer to the request."""
-    try:
-        return compute()
-    except Exception as error:
-        return Failed(request_id=request_id, error=_shown(error).info())
-
-
-def _shown(error: Exception) -> EngineError:
-    """Return the error to send: one made to be shown as it is, anything else as the bug it is."""
-    if isinstance(error, EngineError):
-        return error
-    _LOG.error("a request failed by a fault of the program", exc_info=error)
-    return InternalError("The engine met a fault of its own.", "Please report it.", repr(error))

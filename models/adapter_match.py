@@ -6,15 +6,13 @@ Source of the rules: llama.cpp, src/llama-adapter.cpp, and what engine/backend_l
 
 import dataclasses
 import math
-import os
 import re
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import NamedTuple
 
 from models.errors import NotAnAdapter
-from models.gguf_header import Header, HeaderReader
-from models.gguf_info import GGUFInfo, parts_of, printable, read_gguf_info
+from models.gguf_info import GGUFInfo, parts_of, printable, read_header
 from models.gguf_values import Value
 from models.model_kinds import WHY_NO_CHAT, ModelKind
 from models.quant_types import TensorType
@@ -87,13 +85,12 @@ def read_adapter_info(path: Path) -> AdapterInfo:
         NotAnAdapter: it is something else.
         OSError: it cannot be read.
     """
-    info = read_gguf_info(path)
+    tensors: list[TensorEntry] = []
+    info, header = read_header(path, tensors.append)
     name = printable(path.name)
     if info.kind is not ModelKind.ADAPTER:
         what = WHY_NO_CHAT[info.kind][0] if info.kind in WHY_NO_CHAT else "a model of its own"
         raise NotAnAdapter(f"{name} is {what}, not an adapter.", _CHOOSE)
-    tensors: list[TensorEntry] = []
-    header = _read_header(path, tensors)
     changes, fault = _changes_of(tensors)
     return AdapterInfo(
         path=path,
@@ -116,14 +113,14 @@ def read_adapter_base(info: GGUFInfo) -> AdapterBase:
     tensors: list[TensorEntry] = []
     values: dict[str, Value] = {}
     for path in parts_of(info):
-        header = _read_header(path, tensors)
+        _, header = read_header(path, tensors.append)
         values = values or header.values
     texts = [_text(values, key) for key in ("general.name", "general.basename")]
     texts.append(f"{texts[1]} {_text(values, 'general.size_label')}")
     return AdapterBase(
         architecture=info.architecture,
         names=tuple(text for text in (*texts, *_bases(values)) if text.strip()),
-        shapes={_name(entry): _trimmed(entry.shape) for entry in tensors},
+        shapes={_name_of(tensor): _trimmed(tensor.shape) for tensor in tensors},
     )
 
 
@@ -156,11 +153,8 @@ def names_other_base(adapter: AdapterInfo, base: AdapterBase) -> bool:
     return not any(_is_alike(theirs, ours) for theirs in adapter.bases for ours in base.names)
 
 
-def _read_header(path: Path, tensors: list[TensorEntry]) -> Header:
-    with path.open("rb", buffering=0) as file:
-        return HeaderReader(
-            file, os.fstat(file.fileno()).st_size, printable(path.name), on_tensor=tensors.append
-        ).read()
+def _name_of(tensor: TensorEntry) -> str:
+    return tensor.name.decode("utf-8", errors="backslashreplace")
 
 
 def _bases(values: Mapping[str, Value]) -> tuple[str, ...]:
@@ -187,8 +181,8 @@ def _fault_of_keys(values: Mapping[str, Value]) -> str:
 def _changes_of(tensors: Iterable[TensorEntry]) -> tuple[dict[str, WeightChange], str]:
     """Return what an adapter changes, and why it cannot be used."""
     halves: dict[str, dict[str, tuple[int, ...]]] = {}
-    for entry in tensors:
-        name, shape, tensor_type = _name(entry), entry.shape, entry.tensor_type
+    for tensor in tensors:
+        name = _name_of(tensor)
         base, dot, half = name.rpartition(".")
         if not dot or half not in ("lora_a", "lora_b"):
             if name.endswith("_norm.weight"):  # llama.cpp passes over these
@@ -196,9 +190,9 @@ def _changes_of(tensors: Iterable[TensorEntry]) -> tuple[dict[str, WeightChange]
             return {}, f"It is no LoRA adapter: it holds the whole weight {_shown(name)}."
         if base.endswith("token_embd.weight"):
             return {}, "It changes the token embedding, which this version cannot do."
-        if tensor_type not in _TYPES:
-            return {}, f"It is stored as {tensor_type.name}; adapters are F32, F16, BF16 or Q8_0."
-        halves.setdefault(base, {})[half] = (*shape, 1, 1, 1)[:4]
+        if tensor.tensor_type not in _TYPES:
+            return {}, f"It is stored as {tensor.tensor_type.name}; adapters are F32, F16, BF16 or Q8_0."
+        halves.setdefault(base, {})[half] = (*tensor.shape, 1, 1, 1)[:4]
     if not halves:
         return {}, "It holds no weights, so it changes nothing."
     changes: dict[str, WeightChange] = {}
@@ -210,10 +204,6 @@ def _changes_of(tensors: Iterable[TensorEntry]) -> tuple[dict[str, WeightChange]
             return {}, f"It is damaged: the halves of {_shown(base)} do not belong together."
         changes[base] = WeightChange(_trimmed((first[0], second[1], *first[2:])), first[1])
     return changes, ""
-
-
-def _name(entry: TensorEntry) -> str:
-    return entry.name.decode("utf-8", errors="replace")
 
 
 def _trimmed(shape: tuple[int, ...]) -> tuple[int, ...]:

@@ -1,8 +1,8 @@
 """How large the buffers are that hold the results of a step: an estimate from the sizes of a model.
 
 llama.cpp plans them node by node; those of the widest layer live at once. The factors are read off its plans for the
-shapes of Llama 2 and 3, Qwen 3, Mixtral, Gemma 3 and the tiny models of the tests: within 2 % of them for dense models,
-20 % for others.
+shapes of Llama 2 and 3, Qwen 3, Mixtral, Gemma 3 and the tiny models of the tests, and are within 20 % of all of them;
+docs/models-memory.md says more.
 """
 
 from models.hyperparameters import Hyperparameters

@@ -227,7 +227,7 @@ def _describe(path: Path, file_bytes: int, header: Header, name: str) -> GGUFInf
         architecture=architecture,
         name=_text(values, "general.name"),
         type_name=_type_name(header),
-        licence=_text(values, "general.license"),
+        licence=_licence(values),
         has_chat_template=bool(_text(values, CHAT_TEMPLATE_KEY)),
         num_tensors=header.num_tensors,
         num_parameters=header.num_parameters,
@@ -270,6 +270,11 @@ def _type_name(header: Header) -> str:
 def _bytes_of_type(header: Header) -> tuple[tuple[str, int], ...]:
     by_size = sorted(header.bytes_of_type.items(), key=lambda item: (-item[1], item[0]))
     return tuple((tensor_type.name, num_bytes) for tensor_type, num_bytes in by_size)
+
+
+def _licence(values: dict[str, Value]) -> str:
+    short, name = _text(values, "general.license"), _text(values, "general.license.name")
+    return name if name and short in ("", "other") else short
 
 
 def _tokenizer(values: dict[str, Value]) -> str:

@@ -16,6 +16,7 @@ from models.library_entry import LibraryEntry
 from models.library_index import FileRecord
 from models.model_kinds import ModelKind
 from models.part_sets import PartSet, put_together, shown_once
+from models.sources.starter import STARTER_LABEL, STARTER_NAME
 
 _KEY_DIGITS = 16
 _SUFFIX_OF_LEVEL = re.compile(r"[-_. ]*(?:I?Q\d\w*|[BF]F?16|F32|TQ\d\w*|MXFP4\w*|NVFP4)$", re.IGNORECASE)
@@ -83,6 +84,8 @@ def _group_titles(sets: list[PartSet], keys: list[str]) -> dict[str, str]:
         parameters[key] = max(parameters.get(key, 0), _num_parameters(found))
         kinds[key] = found.first.kind
     titles = {key: min(counts, key=lambda name: (-counts[name], name)) for key, counts in names.items()}
+    # The name in its header is that of a training run.
+    titles |= {key: STARTER_LABEL for found, key in zip(sets, keys, strict=True) if found.first.alias == STARTER_NAME}
     for key in _sharing(titles):  # a projector is often called like its model
         kind = kinds[key]
         if kind not in (ModelKind.TEXT, ModelKind.SPLIT_PART, None):

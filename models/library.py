@@ -1,6 +1,5 @@
 """The library: all models on this machine, found in place, kept in an index, and removed to a trash if ours."""
 
-import logging
 import os
 import threading
 import time
@@ -9,10 +8,9 @@ from pathlib import Path
 
 import msgspec
 
-from models.errors import LibraryError, NotGGUF
+from models.errors import NotGGUF
 from models.file_walk import FileWalk, FoundFile
 from models.fingerprint import file_fingerprint
-from models.gguf_info import printable
 from models.grouping import make_entries
 from models.library_entry import LibraryEntry, LibraryScan, RemovedModel, ScanProblem, ScanProgress
 from models.library_index import (
@@ -22,15 +20,13 @@ from models.library_index import (
     id_of,
     is_text,
     read_record,
-    write_whole,
 )
 from models.removal import ModelTrash
 from models.scan_roots import ScanRoot
+from models.user_folders import UserFolders
 
-_LOG = logging.getLogger(__name__)
 _INDEX_NAME = "library-index.json"
 _FOLDERS_NAME = "library-folders.json"
-_MAX_FOLDERS_BYTES = 1 << 20
 
 
 class Library:
@@ -47,7 +43,7 @@ class Library:
     def __init__(self, *, models_dir: Path, state_dir: Path, roots: Sequence[ScanRoot]) -> None:
         self._trash = ModelTrash(models_dir)
         self._index = LibraryIndex(state_dir / _INDEX_NAME)
-        self._folders_file = state_dir / _FOLDERS_NAME
+        self._folders = UserFolders(state_dir / _FOLDERS_NAME)
         self._fixed_roots = tuple(roots)
         self._lock = threading.RLock()  # held by a scan, and by whatever changes files
         self._records: tuple[FileRecord, ...] | None = None
@@ -81,9 +77,10 @@ class Library:
             if records != self._records:
                 self._index.save(records)
             self._records, self._entries = records, entries
+        damage = self._folders.problem()
         return LibraryScan(
             entries=entries,
-            problems=tuple(scan.problems),
+            problems=(*([damage] if damage else []), *scan.problems),
             num_files=scan.num_files,
             num_read=scan.num_read,
             seconds=time.perf_counter() - started_at,
@@ -103,15 +100,7 @@ class Library:
 
     def user_folders(self) -> tuple[Path, ...]:
         """Return the folders that the user added."""
-        try:
-            if self._folders_file.stat().st_size > _MAX_FOLDERS_BYTES:
-                raise ValueError("it is too large")
-            return tuple(Path(text) for text in msgspec.json.decode(self._folders_file.read_bytes(), type=list[str]))
-        except FileNotFoundError:
-            return ()
-        except (OSError, ValueError) as error:
-            _LOG.info("the list of the user's folders of models cannot be read: %s", error)
-            return ()
+        return self._folders.list()
 
     def add_root(self, folder: Path) -> None:
         """Have a folder of the user scanned from the next scan on, at any depth.
@@ -119,40 +108,17 @@ class Library:
         Raises:
             LibraryError: there is no such folder, or it cannot be remembered.
         """
-        name = printable(str(folder))
-        try:
-            folder = folder.expanduser().absolute()
-            is_folder = folder.is_dir()
-        except (OSError, ValueError, RuntimeError):
-            is_folder = False
-        if not is_folder:
-            raise LibraryError(f"There is no folder {name}.", "Give the path of a folder that holds .gguf files.")
-        if not is_text(folder):
-            raise LibraryError(f"The name of {name} holds characters that are no text.", "Rename the folder.")
         with self._lock:
-            folders = self.user_folders()
-            if folder not in folders:
-                self._keep_folders((*folders, folder))
+            self._folders.add(folder)
 
     def remove_root(self, folder: Path) -> None:
         """Scan a folder of the user no more; nothing in it is touched.
 
         Raises:
-            LibraryError: it is none of those, or it cannot be remembered.
+            LibraryError: it is none of those, or that cannot be remembered.
         """
         with self._lock:
-            folders = self.user_folders()
-            folder = folder.expanduser().absolute()
-            if folder not in folders:
-                raise LibraryError(f"{printable(str(folder))} is none of the folders that were added.", "")
-            self._keep_folders(kept for kept in folders if kept != folder)
-
-    def _keep_folders(self, folders: Iterable[Path]) -> None:
-        try:
-            write_whole(self._folders_file, msgspec.json.encode([os.fspath(folder) for folder in folders]))
-        except OSError as error:
-            reason = (error.strerror or str(error)).lower()
-            raise LibraryError(f"The list of folders cannot be kept: {reason}.", "Look at the free space.") from error
+            self._folders.remove(folder)
 
     # --- removal ---
 

@@ -193,6 +193,9 @@ class _Reckoning:
         if self._sizes is None or not self._layout.layers:
             return self._unknown()
         n_ctx = min(self._wish.n_ctx, MAX_CTX) or self._auto_ctx(self._sizes)
+        if n_ctx > self._sizes.n_ctx_train > 0:
+            trained = self._sizes.n_ctx_train
+            self._reasons.append(f"The context of {n_ctx:,} tokens is longer than the {trained:,} it was trained for.")
         parts = self._parts(self._sizes, n_ctx)
         least = parts.host_bytes - (parts.cache.total if self._layout.doubts else 0)
         verdict = self._verdict(parts, least)

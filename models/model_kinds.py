@@ -39,7 +39,7 @@ WHY_NO_CHAT: dict[ModelKind, tuple[str, str]] = {
     ),
     ModelKind.ADAPTER: (
         "an adapter (LoRA), a small change to a base model",
-        "Choose the base model it was trained on, and give the adapter with `--lora`.",
+        "Choose the base model it was trained on, then the adapter: in the inspector of the window, or with `--lora`.",
     ),
     ModelKind.CONTROL_VECTOR: ("a control vector, which steers a base model", _CHOOSE_ITS_MODEL),
     ModelKind.IMPORTANCE_MATRIX: ("an importance matrix, which is used to quantise a model", _CHOOSE_ITS_MODEL),

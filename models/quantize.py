@@ -22,7 +22,7 @@ import psutil
 from models.errors import GGUFError, QuantizeError
 from models.gguf_info import printable, read_gguf_info
 from models.quantize_child import ChildDied, answers_of, death_of, failure_of
-from models.quantize_messages import Made, MakeRequest, TensorBegun
+from models.quantize_messages import Answer, Made, MakeRequest, NotMade, TensorBegun
 from models.quantize_plan import QuantizePlan, stamp_of
 
 _LOG = logging.getLogger(__name__)
@@ -187,7 +187,7 @@ class QuantizeRun:
                         self._tell(self._on_progress, progress.at(len(plan.tensors)))
                         return True
                     else:
-                        raise failure_of(plan.source, answer)
+                        raise _write_failure(plan, answer) or failure_of(plan.source, answer)
         except ChildDied as death:
             raise death_of(plan.source, death) from death
         if self._cancelled.is_set():
@@ -325,6 +325,18 @@ def _cannot_write(output: Path, error: OSError) -> QuantizeError:
     if error.errno in (errno.ENOSPC, errno.EDQUOT):
         hint = "Free some space, or choose a folder on another disk."
     return QuantizeError(f"{printable(output.name)} cannot be written: {error.strerror}.", hint, str(error))
+
+
+def _write_failure(plan: QuantizePlan, answer: Answer) -> QuantizeError | None:
+    """Return the error of a write that failed: all that the C++ library says of one is that a stream has failed."""
+    if not isinstance(answer, NotMade) or "iostream" not in answer.reason:
+        return None
+    name = printable(plan.output.name)
+    return QuantizeError(
+        f"{name} could not be written: its disk is full, or took no more.",
+        "Free some space, or choose a folder on another disk.",
+        answer.reason,
+    )
 
 
 def _num_processors() -> int:

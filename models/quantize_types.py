@@ -20,7 +20,8 @@ class QuantizeType:
     Attributes:
         name: as files and commands call it, for example "Q4_K_M".
         file_type: llama.cpp's number of it.
-        bits_per_weight: of a whole file, for a model of eight billion parameters; others differ a little.
+        bits_per_weight: of a whole file, from a dry run with the shapes of a Llama of eight billion weights; others
+            differ a little. MXFP4_MOE has that of its experts.
         needs_imatrix: whether it usually cannot be made without an importance matrix; a plan says it for one file.
         help: who it is for, one sentence.
     """
@@ -45,12 +46,12 @@ _TABLE: tuple[tuple[str, int, float, bool, str], ...] = (
     ("Q6_K", 18, 6.56, False, "Hardly a loss."),
     ("Q5_K_M", 17, 5.7, False, "Very small loss."),
     ("Q5_K_S", 16, 5.57, False, "Very small loss, a little smaller than Q5_K_M."),
-    ("Q5_1", 9, 6.0, False, "An older kind of five bits; Q5_K_M is better at its size."),
-    ("Q5_0", 8, 5.5, False, "An older kind of five bits; Q5_K_S is better at its size."),
+    ("Q5_1", 9, 6.04, False, "An older kind of five bits; Q5_K_M is better at its size."),
+    ("Q5_0", 8, 5.57, False, "An older kind of five bits; Q5_K_S is better at its size."),
     ("Q4_K_M", 15, 4.89, False, "Small loss: the usual choice."),
     ("Q4_K_S", 14, 4.67, False, "Small loss, a little smaller than Q4_K_M."),
     ("Q4_1", 3, 5.1, False, "An older kind of four bits, quick on processors; Q4_K_M is better at its size."),
-    ("Q4_0", 2, 4.66, False, "An older kind of four bits: the quickest on most processors."),
+    ("Q4_0", 2, 4.64, False, "An older kind of four bits: the quickest on most processors."),
     ("IQ4_NL", 25, 4.68, False, "Four bits on a curve; for rows that no other four-bit type divides."),
     ("IQ4_XS", 30, 4.46, False, "The smallest with a small loss; slower than Q4_K_S on processors."),
     ("Q3_K_L", 13, 4.3, False, "Noticeable loss."),
@@ -68,11 +69,11 @@ _TABLE: tuple[tuple[str, int, float, bool, str], ...] = (
     ("IQ2_XXS", 19, 2.38, True, "Very large loss: for large models only."),
     ("IQ1_M", 31, 2.15, True, "For trying out how little is left of a very large model."),
     ("IQ1_S", 24, 2.0, True, "For trying out how little is left of a very large model."),
-    ("TQ2_0", 37, 2.06, False, "Three values a weight: for models that were trained so, noise for all others."),
-    ("TQ1_0", 36, 1.69, False, "Three values a weight, packed closer: for models that were trained so."),
+    ("TQ2_0", 37, 2.52, False, "Three values a weight: for models that were trained so, noise for all others."),
+    ("TQ1_0", 36, 2.19, False, "Three values a weight, packed closer: for models that were trained so."),
     ("MXFP4_MOE", 38, 4.25, False, "Four-bit numbers for experts, eight bits for the rest: for models trained so."),
-    ("Q2_0", 41, 2.25, False, "Four values a weight: for models that were trained so."),
-    ("Q1_0", 40, 1.13, False, "Two values a weight: for models that were trained so, noise for all others."),
+    ("Q2_0", 41, 2.68, False, "Four values a weight: for models that were trained so."),
+    ("Q1_0", 40, 1.48, False, "Two values a weight: for models that were trained so, noise for all others."),
 )
 
 QUANTIZE_TYPES = MappingProxyType({row[0]: QuantizeType(*row) for row in _TABLE})

@@ -12,6 +12,7 @@ from pathlib import Path
 from engine import (
     CACHE_TYPES,
     SAMPLER_NAMES,
+    CacheParams,
     LoadMode,
     ModelParams,
     ParamInfo,
@@ -55,12 +56,20 @@ The device (`--device`) is one of those that `fireside doctor` lists, or `CPU`; 
 processors the split mode is {splits}. The load mode is {loads}: `mmap` leaves the weights
 in the file, `read` copies them, `direct` copies them past the system's file cache. RoPE scaling is {scalings};
 `auto` is what the file says.
+
+## Of the prompt cache
+
+What is kept of prompts beside the context; `--no-cache` switches all of it off. See [cache.md](cache.md).
+
+| name | label | values | default | what it does |
+| --- | --- | --- | --- | --- |
 """
 
 
 def document() -> str:
     """Return the text of docs/parameters.md."""
     replies = "".join(_row(info) for info in param_infos(SamplingParams).values())
+    kept = "".join(_row(info) for info in param_infos(CacheParams).values())
     models = "".join(_row(info) for info in param_infos(ModelParams).values())
     order = ", ".join(f"`{name}`" for name in SAMPLER_NAMES)
     types = ", ".join(f"`{name}`" for name in CACHE_TYPES)
@@ -70,6 +79,7 @@ def document() -> str:
         + ORDER.format(order=order)
         + models
         + TAIL.format(types=types, splits=_choices(SplitMode), loads=_choices(LoadMode), scalings=_choices(RopeScaling))
+        + kept
     )
 
 

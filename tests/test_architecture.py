@@ -45,12 +45,13 @@ CLIENT_HALF = {
     *("client", "process", "core_budget", "remote", "free_memory"),
 }
 WORKER_HALF = {
-    *("worker", "worker_loop", "core", "scheduler", "sequence", "kv_cache", "prompt_store", "read_ahead"),
-    *("checkpoints", "overflow", "grammar"),
-    *("worker", "worker_loop", "core", "scheduler", "sequence", "kv_cache", "prompt_store"),
+    *("worker", "worker_loop", "failures", "core", "scheduler", "sequence", "kv_cache", "prompt_store", "read_ahead"),
     *("checkpoints", "overflow", "grammar", "measuring", "machine_speed"),
     *("miss_cause", "peak_memory", "probe_child"),
-    *("speculative", "sampling", "threads", "thread_governor", "step_cost", "stopping", "detokenizer", "tokenizing"),
+    *("slot", "slot_room", "chat_saver", "prompt_cache", "reuse_cost", "cache_report", "cache_commands"),
+    *("snapshot_file", "snapshot_folder", "folder_lock", "message_places", "version"),
+    *("speculative", "sampling", "threads", "thread_governor", "step_cost", "stopping", "detokenizer"),
+    *("tokenizer_thread", "tokenizing"),
     *("chat_template", "chat_formats", "chat_forms", "template_renderer", "template_child", "special_texts"),
     *("text_tokens", "reasoning", "reply_text", "scoring", "importance"),
     *("backend", "backend_llama", "backend_fake", "backend_fake_measures", "backend_fake_vocabulary"),

@@ -20,6 +20,7 @@ DOCUMENTS = [
     "packaging/README.md",
     "docs/architecture.md",
     "docs/comparing.md",
+    "docs/cache.md",
     "docs/extending.md",
     "docs/measuring.md",
     "docs/models.md",

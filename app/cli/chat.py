@@ -7,12 +7,13 @@ from collections.abc import Callable
 
 import msgspec
 
-from app.adapter_files import AdapterFiles
+from app.adapter_files import open_adapter_files
 from app.battery import may_read_ahead
 from app.cli.adapter_commands import with_named_adapters
 from app.cli.chat_options import (
     Conversation,
     add_chat_arguments,
+    cache_params,
     conversations_of,
     model_params,
     sampling_params,
@@ -76,11 +77,11 @@ def run(options: argparse.Namespace, paths: Paths, make_client: MakeClient | Non
     settings, notice = store.load()
     if notice:
         print(f"fireside: {notice}", file=sys.stderr)
-    plan = make_plan(options, settings, params, sampling, paths)
-    plan = with_named_adapters(plan, AdapterFiles(paths.models_dir))
+    plan = with_named_adapters(make_plan(options, settings, params, sampling, paths), open_adapter_files(paths))
     client = make_client(options.fake_engine) if make_client else ProcessClient(fake=options.fake_engine)
     with ChatSession(client, memory=MemoryRecord.in_paths(paths)) as session:
-        session.may_read_ahead = may_read_ahead(settings.read_ahead_above)
+        session.may_read_ahead = not options.no_cache and may_read_ahead(settings.read_ahead_above)
+        session.cache = cache_params(options, paths.prompt_cache_dir)
         if conversations is None:
             from app.cli.interactive import InteractiveChat  # needs prompt_toolkit, which takes a while to load
 

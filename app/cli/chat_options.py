@@ -8,13 +8,22 @@ from typing import Any
 from app.cli.arguments import NotBuilt, number, whole_number, whole_number_or
 from app.cli.streams import read_text_file
 from app.errors import UsageError
-from engine import CACHE_TYPES, SAMPLER_NAMES, Adapter, FlashAttention, ModelParams, SamplingParams, param_infos
+from engine import (
+    CACHE_TYPES,
+    SAMPLER_NAMES,
+    Adapter,
+    CacheParams,
+    FlashAttention,
+    ModelParams,
+    SamplingParams,
+    param_infos,
+)
 
 _NOT_BUILT_WITH_VALUE = (
     "--draft",
     "--draft-max",
 )
-_NOT_BUILT = ("--strict", "--no-cache", "--save")
+_NOT_BUILT = ("--strict", "--save")
 # Flag -> field, where a setting has a flag of its own; all others are reached by --set.
 _SAMPLING_FLAGS = ("temperature", "top_k", "top_p", "min_p", "repeat_penalty", "seed", "max_tokens")
 
@@ -34,6 +43,11 @@ def add_chat_arguments(parser: argparse.ArgumentParser) -> None:
     talking.add_argument("--json", action="store_true", help="print JSON Lines")
     _add_sampling(parser.add_argument_group("sampling"))
     _add_loading(parser.add_argument_group("loading"))
+    parser.add_argument(
+        "--no-cache",
+        action="store_true",
+        help="read every prompt from its beginning, and neither keep chats in memory nor on disk",
+    )
     for flag in _NOT_BUILT_WITH_VALUE:
         parser.add_argument(flag, action=NotBuilt, nargs="?", help=argparse.SUPPRESS)
     for flag in _NOT_BUILT:
@@ -148,6 +162,15 @@ def model_params(options: argparse.Namespace) -> ModelParams:
     if "gpu_layers" in options:
         chosen["n_gpu_layers"] = options.gpu_layers
     return ModelParams(**chosen)
+
+
+def cache_params(options: argparse.Namespace, folder: Path) -> CacheParams:
+    """Return what is kept of prompts.
+
+    Args:
+        folder: where snapshots are written.
+    """
+    return CacheParams(ram_mib=0, reuse=False) if options.no_cache else CacheParams(folder=str(folder))
 
 
 def sampling_params(options: argparse.Namespace) -> SamplingParams:

@@ -13,7 +13,7 @@ from prompt_toolkit.formatted_text import FormattedText
 from prompt_toolkit.history import FileHistory, History, InMemoryHistory
 from prompt_toolkit.key_binding import KeyBindings, KeyPressEvent
 
-from app.adapter_files import AdapterFiles
+from app.adapter_files import open_adapter_files
 from app.cli.adapter_commands import obey_lora
 from app.cli.chat_options import parse_setting
 from app.cli.chat_plan import ChatPlan, note_chat_format, remember_model
@@ -85,7 +85,7 @@ class InteractiveChat:
         self._store = store
         self._paths = paths
         self._known = KnownModels.in_paths(paths)
-        self._adapter_files = AdapterFiles(paths.models_dir)
+        self._adapter_files = open_adapter_files(paths)
         self._read_line = read_line or _Prompt(paths, self._toolbar).read
         self._history: list[ChatMessage] = []
         self._last: Answer | None = None

@@ -69,7 +69,7 @@ def _row(entry: LibraryEntry, width: int) -> str:
 def print_scan(scan: LibraryScan, *, num_new: int, num_gone: int) -> None:
     """Print how a scan went."""
     print(
-        f"{len(scan.entries)} models in {scan.num_files} files, {num_new} new, {num_gone} gone ({scan.seconds:.1f} s)"
+        f"models: {len(scan.entries)}, files: {scan.num_files}, {num_new} new, {num_gone} gone ({scan.seconds:.1f} s)"
     )
     for entry in scan.entries:
         if entry.problem is not None:

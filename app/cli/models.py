@@ -49,6 +49,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     remove = actions.add_parser("remove", help="put a model of Fireside's own folder into the trash")
     remove.add_argument("name", metavar="MODEL", nargs="?", help="a path, or a name from `fireside models list`")
     remove.add_argument("--undo", action="store_true", help="bring back what was removed last, or MODEL")
+    remove.add_argument("--show-trash", action="store_true", help="show what was removed and can be brought back")
     remove.add_argument("--empty-trash", action="store_true", help="delete for good what was removed")
     for action in (listing, scan, inspect, remove):
         action.add_argument("--json", action="store_true", help="print JSON Lines")
@@ -274,9 +275,13 @@ def _unreadable(path: Path, error: OSError) -> AppError:
 
 def _remove(options: argparse.Namespace, paths: Paths) -> ExitCode:
     library = open_library(paths)
+    if options.empty_trash + options.undo + options.show_trash > 1 or (
+        options.name and (options.empty_trash or options.show_trash)
+    ):
+        raise UsageError("These flags do not go together.", "See `fireside models remove --help`.")
+    if options.show_trash:
+        return _show_trash(library, as_json=options.json)
     if options.empty_trash:
-        if options.name or options.undo:
-            raise UsageError("--empty-trash takes nothing else.", "See `fireside models remove --help`.")
         freed = library.empty_trash()
         return _tell(
             f"The trash is empty; {size_text(freed)} became free.", options, "trash_emptied", freed_bytes=freed
@@ -302,6 +307,16 @@ def _remove(options: argparse.Namespace, paths: Paths) -> ExitCode:
     )
 
 
+def _show_trash(library: Library, *, as_json: bool) -> ExitCode:
+    for removed in library.removed():
+        if as_json:
+            print_event("in_trash", **dataclasses.asdict(removed) | {"paths": [str(path) for path in removed.paths]})
+        else:
+            place = removed.paths[0].parent if removed.paths else ""
+            print(safe_text(f"{removed.title}  {size_text(removed.file_bytes)}  from {place}"))
+    return ExitCode.DONE
+
+
 def _tell(sentence: str, options: argparse.Namespace, event: str, **fields: Any) -> ExitCode:
     if options.json:
         print_event(event, **fields)
@@ -320,7 +335,9 @@ def _removal(library: Library, name: str | None) -> RemovedModel:
             if wanted in (removed.title.casefold(), removed.id) or Path(name).absolute() in removed.paths
         )
     if not in_trash:
-        raise UsageError("There is no such model in the trash.", "See what is there with `fireside models list`.")
+        raise UsageError(
+            "There is no such model in the trash.", "See what is there with `fireside models remove --show-trash`."
+        )
     return in_trash[0]
 
 

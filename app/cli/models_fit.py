@@ -2,10 +2,12 @@
 
 import argparse
 import dataclasses
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from app.cli.arguments import whole_number, whole_number_or
+from app.cli.bench import note_bandwidth
 from app.cli.chat_options import adapter_of
 from app.cli.outcome import ExitCode, print_event
 from app.cli.session import ChatSession
@@ -14,12 +16,11 @@ from app.errors import UsageError
 from app.memory_record import MemoryRecord
 from app.model_choice import ModelChoice, choose_model
 from app.paths import Paths
-from app.room import room_of
+from app.room import room_of, wish_of
 from app.settings import Settings, SettingsStore
-from engine import EngineDescription, EngineError, FlashAttention, ModelParams, ProcessClient, param_infos
+from engine import EngineDescription, EngineError, ModelParams, ProcessClient, param_infos
 from models import (
     CACHE_TYPES,
-    CacheSettings,
     Fit,
     GGUFInfo,
     Room,
@@ -72,9 +73,9 @@ def run_fit(options: argparse.Namespace, paths: Paths) -> ExitCode:
     settings = SettingsStore(paths.settings_file).load()[0]
     choice = choose_model(options.name or options.model, settings, paths)
     wish = _wish(options, settings, paths)
-    engine, notice = _describe_engine(fake=options.fake_engine)
+    engine, bandwidth, notice = _ask_engine(settings.read_bandwidth, paths, fake=options.fake_engine)
     offset = MemoryRecord.in_paths(paths).offset_bytes()
-    room = room_of(engine, read_bandwidth=settings.read_bandwidth, offset_bytes=offset)
+    room = room_of(engine, read_bandwidth=bandwidth, offset_bytes=offset)
     parts = [read_gguf_info(path) for path in parts_of(choice.info)[1:]]
     found = fit(choice.info, wish, room, parts=parts)
     notices = (*found.reasons, *([notice] if notice else []))
@@ -95,20 +96,8 @@ def _wish(options: argparse.Namespace, settings: Settings, paths: Paths) -> Wish
         **slots,
     )
     draft = choose_model(options.draft, settings, paths).info if options.draft else None
-    return Wish(
-        n_ctx=params.n_ctx,
-        cache=CacheSettings(
-            type_k=params.type_k,
-            type_v=params.type_v,
-            n_seq_max=params.n_seq_max,
-            n_batch=params.n_batch,
-            n_ubatch=params.n_ubatch,
-            has_flash=params.flash_attn is not FlashAttention.OFF,
-        ),
-        n_gpu_layers=params.n_gpu_layers,
-        draft=draft,
-        adapter_bytes=sum(_adapter_info(Path(adapter.path)).weight_bytes for adapter in options.lora),
-    )
+    adapter_bytes = sum(_adapter_info(Path(adapter.path)).weight_bytes for adapter in options.lora)
+    return wish_of(params, draft=draft, adapter_bytes=adapter_bytes)
 
 
 def _adapter_info(path: Path) -> GGUFInfo:
@@ -118,13 +107,23 @@ def _adapter_info(path: Path) -> GGUFInfo:
         raise UsageError(f"The adapter {path} cannot be read: {error.strerror}.", "Check its path.") from error
 
 
-def _describe_engine(*, fake: bool) -> tuple[EngineDescription | None, str]:
-    """Return what the engine says of the machine, and a sentence where it says nothing."""
+def _ask_engine(
+    bandwidth: Mapping[str, Any], paths: Paths, *, fake: bool
+) -> tuple[EngineDescription | None, Mapping[str, Any], str]:
+    """Return what the engine says of the machine, its bandwidth, and a sentence where it says nothing.
+
+    The bandwidth is measured, and remembered, where it is not known yet.
+    """
     try:
         with ChatSession(ProcessClient(fake=fake)) as session:
-            return session.describe_engine(), ""
+            engine = session.describe_engine()
+            if not bandwidth:
+                speed = session.measure_machine()
+                bandwidth = {str(speed.n_threads): speed.read_bandwidth}
+                note_bandwidth(paths, speed.n_threads, speed.read_bandwidth)
+            return engine, bandwidth, ""
     except EngineError as error:
-        return None, f"Graphics devices are left out: {error.message}"
+        return None, bandwidth, f"Graphics devices are left out: {error.message}"
 
 
 def _as_event(choice: ModelChoice, found: Fit, room: Room, notices: tuple[str, ...]) -> dict[str, Any]:
@@ -188,7 +187,7 @@ def _longest(choice: ModelChoice, found: Fit) -> str:
 
 def _speed(found: Fit, room: Room) -> str:
     if found.decode_rate is None or found.full_decode_rate is None:
-        why = "`fireside bench` measures what it takes" if not found.n_gpu_layers else "layers run on graphics"
+        why = "the memory of a graphics device is not measured" if found.n_gpu_layers else "nothing is measured yet"
         return f"not known: {why}"
     return (
         f"at most {found.decode_rate:,.0f} tokens/s, {found.full_decode_rate:,.0f} with a full context, "

@@ -17,6 +17,7 @@ from engine import (
     Abort,
     Adapter,
     BuildImportance,
+    CacheParams,
     CacheTypeRow,
     CacheTypesMeasured,
     CancelLoad,
@@ -28,7 +29,6 @@ from engine import (
     EngineDescribed,
     EngineDescription,
     EngineDied,
-    EngineError,
     Event,
     Failed,
     Finished,
@@ -95,17 +95,22 @@ class ChatSession:
     Args:
         client: not started yet.
         memory: learns from replies what their models have taken.
+
+    Attributes:
+        cache: what is kept of prompts from the next load on; None leaves it to the engine.
     """
 
     def __init__(self, client: EngineClient, *, memory: MemoryRecord | None = None) -> None:
         self._client = client
         self._memory = memory
+        self._features: str | None = None
         self._events: queue.SimpleQueue[Event | _Interrupt] = queue.SimpleQueue()
         self._numbers = itertools.count(1)
         self._is_started = False
         self.model: ModelDescription | None = None
         self.was_interrupted = False
         self.may_read_ahead = True
+        self.cache: CacheParams | None = None
 
     def __enter__(self) -> "ChatSession":
         return self
@@ -158,7 +163,7 @@ class ChatSession:
         self.model = None
         self.was_interrupted = False
         is_known = known is not None and known.has(path, params)
-        self._send(LoadModel(request_id=request_id, path=path, params=params, is_known=is_known))
+        self._send(LoadModel(request_id=request_id, path=path, params=params, is_known=is_known, cache=self.cache))
         for event in self._answers(request_id, CancelLoad(request_id=request_id)):
             match event:
                 case LoadProgress():
@@ -175,6 +180,8 @@ class ChatSession:
                     pass
         if self.was_interrupted:  # the load may have ended well before it was told
             raise KeyboardInterrupt
+        if self._memory is not None and self._features is None:
+            self._features = self.describe_engine().features
 
     def ask(
         self,
@@ -213,8 +220,8 @@ class ChatSession:
                 case PrefillProgress() | TurnsDropped():
                     yield event
                 case Finished():
+                    self._learn(event.metrics)  # before: whoever has the answer asks for no more
                     yield Answer(event, first_text)
-                    self._learn(event.metrics)
                 case Failed():
                     self._raise(event)
                 case _:
@@ -281,9 +288,8 @@ class ChatSession:
 
     def _learn(self, metrics: RequestMetrics) -> None:
         """Have the record note what the model has taken, if the reply tells."""
-        if self._memory is not None and self.model is not None and self._memory.can_learn(self.model, metrics):
-            with contextlib.suppress(EngineError):  # the engine has gone meanwhile
-                self._memory.note(self.model, metrics, features=self.describe_engine().features)
+        if self._memory is not None and self._features is not None and self.model is not None:
+            self._memory.note(self.model, metrics, features=self._features)
 
     def _next_id(self, what: str) -> str:
         return f"{what}-{next(self._numbers)}"

@@ -60,10 +60,11 @@ def advise(analysis: Analysis, bar: Bar | None = None) -> Advice:
     if not running:
         return Advice("No model could be measured, so there is nothing to advise.", _failures(analysis))
     sized = [column for column in running if analysis.value(column.id, "file_bytes") is not None]
-    if len(running) == 1 or not sized:
-        only = running[0]
-        text = "There is only one model to choose from" if len(running) == 1 else "No size of a file is known"
-        return Advice(f"{text}, so nothing can be advised.", _evidence(analysis, only), only.id if sized else "")
+    if len(running) == 1:
+        known = (*_evidence(analysis, running[0]), *_failures(analysis))
+        return Advice("There is only one model to choose from, so nothing can be advised.", known, running[0].id)
+    if not sized:
+        return Advice("No size of a file is known, so nothing can be advised.", _failures(analysis))
     reaches = {column.id: _reach(analysis, column, bar) for column in sized}
     reached = sorted((column for column in sized if reaches[column.id].is_reached), key=lambda c: _order(analysis, c))
     if not reached:
@@ -150,7 +151,7 @@ def _evidence(analysis: Analysis, column: Column) -> tuple[str, ...]:
         shown = MEASURES["agreement"].shown(agreement.value)
         prompts = "one prompt" if agreement.num_values == 1 else f"{agreement.num_values} prompts"
         lines.append(f"{shown} of the words are those of {reference.label}{between}, over {prompts}.")
-    elif reference is not None and reference.id == column.id:
+    elif reference is not None and reference.id == column.id and len(analysis.comparison.columns) > 1:
         lines.append("It is the one that the others are held against.")
     for name in _EVIDENCE:
         figure = analysis.figure(column.id, name)

@@ -197,8 +197,8 @@ def _settings(analysis: Analysis) -> list[str]:
 def _record(comparison: Comparison) -> str:
     data = in_script(comparison_to_json(comparison))
     return (
-        "<footer><p>This page holds the record of the comparison, with every reply and setting: Fireside can run "
-        "it again from this file. Nothing in it is loaded from elsewhere.</p></footer>\n"
+        "<footer><p>This page holds the record of the comparison, with every reply and setting. Nothing in it is "
+        "loaded from elsewhere.</p></footer>\n"
         f'<script type="application/json" id="{RECORD_ELEMENT}">{data}</script>'
     )
 

@@ -33,7 +33,8 @@ def pareto_charts(analysis: Analysis, standings: dict[str, Standing]) -> str:
         for number, ((x, y), _) in enumerate(charts)
     )
     panes = "".join(f'<div class="pane panel" tabindex="0">{drawn}</div>' for _, drawn in charts)
-    beaten = any(standing.dominated_by for standing in standings.values())
+    reference = analysis.comparison.reference
+    beaten = any(standing.dominated_by for column_id, standing in standings.items() if column_id != reference)
     key = "<span>not beaten</span>"
     key += '<span class="beaten">beaten by another on everything that counts</span>' if beaten else ""
     has_reference = analysis.comparison.column(analysis.comparison.reference) is not None

@@ -8,7 +8,7 @@ from app.compare.word_diff import Change, word_diff
 from engine import Role
 
 MAX_PROMPTS_SHOWN = 200
-_MAX_PROMPT, _MAX_REPLY = 20_000, 60_000  # characters that are shown; the record has all
+_MAX_PROMPT, _MAX_REPLY = 20_000, 20_000  # characters that are shown; the record has all
 _REASONS = {"stop": "ended by itself", "length": "cut at the limit", "context_full": "context full", "abort": "stopped"}
 
 

@@ -1,5 +1,6 @@
 """The tables of the report: figures of all columns, settings, machine."""
 
+import re
 from collections.abc import Iterator
 
 import msgspec
@@ -76,7 +77,7 @@ def conditions(analysis: Analysis, column_id: str) -> str:
 def settings_table(columns: tuple[Column, ...]) -> str:
     """Return what each column was loaded and asked with; settings that all leave at their default are left out."""
     rows: dict[str, list[str]] = {
-        "File": [column.path for column in columns],
+        "File": [re.split(r"[/\\]", column.path)[-1] for column in columns],  # the folders are nobody's business
         "Quantisation": [column.type_name for column in columns],
         "Fingerprint": [column.fingerprint[:16] for column in columns],
         "Adapters": [", ".join(f"{each.path} ({each.scale:g})" for each in column.adapters) for column in columns],

@@ -104,8 +104,12 @@ def median_interval(groups: Sequence[Sequence[float]]) -> Interval | None:
     num_values = sum(len(group) for group in groups)
     if 2 * sum(len(group) > 1 for group in groups) <= len(groups):
         return Interval(value, None, None, num_values)
-    low, high = _percentiles(_resampled_medians(groups))
-    # A bootstrap never goes beyond what was measured: the middle of some groups' middles lies between.
+    if len(groups) > 1:
+        low, high = _percentiles(_repeated_medians(groups), num_values - len(groups))
+    elif num_values < FEW:  # what a bootstrap would find, without the chance of its draws
+        low, high = min(groups[0]), max(groups[0])
+    else:
+        low, high = _percentiles(_resampled_medians(groups[0]), num_values - 1)
     return Interval(value, min(low, value), max(high, value), num_values)
 
 
@@ -133,7 +137,10 @@ def paired_ratio(pairs: Sequence[tuple[float, float]]) -> Change | None:
     low: float | None = None
     high: float | None = None
     if error is not None:
-        low, high = _percentiles(_resampled_medians([logs])) if len(logs) >= FEW else _around(mean, error, len(logs))
+        if len(logs) < FEW:
+            low, high = _around(mean, error, len(logs))
+        else:
+            low, high = _percentiles(_resampled_medians(logs), len(logs) - 1)
         low, high = math.expm1(min(low, middle)), math.expm1(max(high, middle))
     return Change(math.expm1(middle), low, high, mean, error, len(logs), True)
 
@@ -182,45 +189,67 @@ def _around(mean: float, error: float, count: int) -> tuple[float, float]:
     return mean - reach, mean + reach
 
 
-def _resampled_medians(groups: Sequence[Sequence[float]]) -> "NDArray[np.float64]":
-    """Return the median over groups of the medians of n - 1 values drawn from the n of each group.
+def _repeated_medians(groups: Sequence[Sequence[float]]) -> "NDArray[np.float64]":
+    """Return what the median of the groups' medians could have been, had all been measured again.
 
-    One less than there are: with n the spread would come out too small, which matters where n is 3
-    (Davison and Hinkley 1997, section 3.8).
+    Each value is the middle of its group and a deviation drawn from those of all groups together: a few repeats of one
+    prompt tell little of how far they scatter, those of all prompts do. Deviations are relative, and made larger by
+    n / (n - 1) under the root, as they are from the mean of the n themselves (Davison and Hinkley 1997, section 3.3).
     """
     import numpy as np
 
     state = np.random.RandomState(SEED)  # its stream is the same in every version of numpy
-    sizes = sorted({len(group) for group in groups})
-    middles = np.empty((NUM_RESAMPLES, len(groups)))
-    place = 0
-    for size in sizes:
-        block = np.array([group for group in groups if len(group) == size], dtype=np.float64)
-        rows = max(1, _CHUNK // (block.shape[0] * size))
+    is_relative = all(value > 0 for group in groups for value in group)
+    scaled = [np.log(group) if is_relative else np.asarray(group, dtype=np.float64) for group in groups]
+    deviations = [
+        (group - group.mean()) * math.sqrt(len(group) / (len(group) - 1)) for group in scaled if len(group) > 1
+    ]
+    pool, middles = np.concatenate(deviations), np.array([np.median(group) for group in scaled])
+    sizes = np.array([len(group) for group in scaled])
+    moved = np.empty((NUM_RESAMPLES, len(groups)))
+    for size in sorted(set(sizes.tolist())):
+        places = np.flatnonzero(sizes == size)
+        rows = max(1, _CHUNK // (len(places) * size))
         for begin in range(0, NUM_RESAMPLES, rows):
             count = min(rows, NUM_RESAMPLES - begin)
-            drawn = state.randint(0, size, (count, block.shape[0], max(1, size - 1)))
-            taken = np.take_along_axis(np.broadcast_to(block, (count, *block.shape)), drawn, axis=2)
-            few = size <= 3  # the median of one or two values is their mean, which is quicker
-            middle = taken.mean(axis=2) if few else np.median(taken, axis=2)
-            middles[begin : begin + count, place : place + block.shape[0]] = middle
-        place += block.shape[0]
-    result: NDArray[np.float64] = np.median(middles, axis=1)
-    return result
+            drawn = pool[state.randint(0, len(pool), (count, len(places), size))]
+            moved[begin : begin + count, places] = middles[places] + np.median(drawn, axis=2)
+    result: NDArray[np.float64] = np.median(moved, axis=1)
+    return np.exp(result) if is_relative else result
 
 
-def _percentiles(resampled: "NDArray[np.float64]", tail: float = (1 - CONFIDENCE) / 2) -> tuple[float, float]:
+def _resampled_medians(values: Sequence[float]) -> "NDArray[np.float64]":
+    """Return the medians of n - 1 values drawn from the n.
+
+    One less than there are: with n the spread comes out too small (Davison and Hinkley 1997, section 3.8).
+    """
     import numpy as np
 
+    state = np.random.RandomState(SEED)
+    held = np.asarray(values, dtype=np.float64)
+    medians = np.empty(NUM_RESAMPLES)
+    rows = max(1, _CHUNK // len(held))
+    for begin in range(0, NUM_RESAMPLES, rows):
+        count = min(rows, NUM_RESAMPLES - begin)
+        drawn = held[state.randint(0, len(held), (count, len(held) - 1))]
+        medians[begin : begin + count] = np.median(drawn, axis=1)
+    return medians
+
+
+def _percentiles(resampled: "NDArray[np.float64]", degrees: int) -> tuple[float, float]:
+    """Return the percentiles that hold 95 %, moved out as Student's t is wider than the normal distribution.
+
+    (Hesterberg 2015: the expanded percentile interval; without it the interval of a few values is too narrow.)
+    """
+    import numpy as np
+
+    tail = statistics.NormalDist().cdf(-t_quantile(CONFIDENCE, max(1, degrees)))
     low, high = np.quantile(resampled, [tail, 1 - tail])
     return float(low), float(high)
 
 
 def _mean_percentiles(values: Sequence[float]) -> tuple[float, float]:
-    """Return percentiles of means of n - 1 values drawn from n, moved out as Student's t is wider than the normal.
-
-    (Hesterberg 2015: the expanded percentile interval; without it the interval of a few values is too narrow.)
-    """
+    """Return percentiles of means of n - 1 values drawn from n."""
     import numpy as np
 
     state = np.random.RandomState(SEED)
@@ -231,5 +260,4 @@ def _mean_percentiles(values: Sequence[float]) -> tuple[float, float]:
     for begin in range(0, NUM_RESAMPLES, rows):
         size = min(rows, NUM_RESAMPLES - begin)
         means[begin : begin + size] = held[state.randint(0, count, (size, count - 1))].mean(axis=1)
-    tail = statistics.NormalDist().cdf(-t_quantile(CONFIDENCE, count - 1))
-    return _percentiles(means, tail)
+    return _percentiles(means, count - 1)

@@ -58,6 +58,7 @@ class AdapterPresenter(QObject):
         self._looked_for = ""  # the model that adapters were looked for last
         self._number = 0
         panel.changed.connect(self._on_changed)
+        panel.let_go.connect(lambda: chats.current.save_settings())
         panel.add_requested.connect(self._ask)
         panel.seen.connect(self.look_again)
         model.changed.connect(self._on_model_changed)

@@ -12,9 +12,13 @@ from types import TracebackType
 from PySide6.QtCore import QTimer
 from PySide6.QtWidgets import QApplication
 
+from app.adapter_files import open_adapter_files
+from app.desktop.bridge.engine_bridge import EngineBridge
 from app.desktop.building import LazyParser, WindowParts, build_window
+from app.desktop.models_shelf import Shelf
 from app.desktop.rendering.highlighting import lex
 from app.desktop.session.model_session import ChosenModel, Starter
+from app.desktop.session.user_settings import UserSettings
 from app.desktop.settings_saving import SettingsSaving
 from app.desktop.single_instance import claim
 from app.desktop.theme.theme import Theme
@@ -22,6 +26,7 @@ from app.desktop.translation import install_translation
 from app.desktop.widgets.notices import Notice
 from app.desktop.window_actions import WindowActions
 from app.known_models import KnownModels
+from app.memory_record import MemoryRecord
 from app.paths import Paths
 from app.settings import Settings, SettingsStore
 from engine import ProcessClient
@@ -60,8 +65,10 @@ def run_window(paths: Paths, *, model: str | None, fake_engine: bool) -> int:
         settings=settings,
         save=saving.save,
         known=KnownModels.in_paths(paths),
+        shelf=lambda user, bridge: _shelf(paths, user, bridge, fake_engine=fake_engine),
+        memory=MemoryRecord.in_paths(paths),
         settings_file=str(paths.settings_file),
-        models_dir=paths.models_dir,
+        adapter_files=open_adapter_files(paths),
     )
     saving.begin(parts.background, parts.actions.show_notice, parts.window.notices.dismiss)
     parts.window.chat_view.empty_state.set_first_run(settings.last_model is None)
@@ -119,6 +126,12 @@ def _starter() -> Starter:
     from models import STARTER_LABEL, STARTER_NAME
 
     return Starter(name=STARTER_NAME, label=STARTER_LABEL)
+
+
+def _shelf(paths: Paths, user: UserSettings, bridge: EngineBridge, *, fake_engine: bool) -> Shelf:
+    from app.desktop.library_opening import open_shelf
+
+    return open_shelf(paths, user, bridge, lambda: ProcessClient(fake=fake_engine))
 
 
 class _FaultReporter:

@@ -2,12 +2,13 @@
 
 import dataclasses
 from collections.abc import Callable
-from pathlib import Path, PurePath
+from pathlib import PurePath
 
 from app.adapter_files import AdapterFiles
 from app.desktop.adapter_presenter import AdapterPresenter
 from app.desktop.bridge.background import Background, SerialBackground
 from app.desktop.bridge.engine_bridge import EngineBridge
+from app.desktop.bridge.model_jobs import ModelJobs
 from app.desktop.bridge.worker_memory import WorkerMemory
 from app.desktop.chat_keeping import ChatKeeping
 from app.desktop.chat_presenter import ChatPresenter
@@ -15,6 +16,8 @@ from app.desktop.code_saving import CodeSaving
 from app.desktop.find_presenter import FindPresenter
 from app.desktop.inspector_presenter import InspectorParts, InspectorPresenter
 from app.desktop.list_presenter import ListPresenter
+from app.desktop.models_presenter import ModelsPresenter
+from app.desktop.models_shelf import MakeShelf
 from app.desktop.rendering.blocks import BlockParser
 from app.desktop.rendering.formula_images import FormulaImages
 from app.desktop.rendering.highlighting import CodeLexer
@@ -23,6 +26,7 @@ from app.desktop.session.chat_recorder import ChatRecorder
 from app.desktop.session.chat_settings import ChatSettings
 from app.desktop.session.chats import Chats
 from app.desktop.session.conversation import Conversation
+from app.desktop.session.memory_lessons import MemoryLessons
 from app.desktop.session.model_session import ChooseModel, ModelSession, Starter
 from app.desktop.session.reply_costs import ReplyCosts
 from app.desktop.session.surroundings import Surroundings
@@ -48,6 +52,7 @@ from app.desktop.widgets.trash_page import TrashPage
 from app.desktop.window_actions import WindowActions
 from app.desktop.window_frame import WindowFrame
 from app.known_models import KnownModels
+from app.memory_record import MemoryRecord
 from app.sampling_layers import resolve
 from app.settings import Settings
 from engine import EngineClient, SamplingParams
@@ -64,6 +69,7 @@ class WindowParts:
     background: Background
     serial: SerialBackground
     bridge: EngineBridge
+    jobs: ModelJobs
     settings: UserSettings
     model: ModelSession
     chats: Chats
@@ -81,6 +87,7 @@ class WindowParts:
     window: MainWindow
     presenter: ChatPresenter
     lists: ListPresenter
+    models: ModelsPresenter
     find: FindPresenter
     frame: WindowFrame
     saving: CodeSaving
@@ -102,6 +109,7 @@ class WindowParts:
         self.background.close()
         self.adapters.close()
         self.serial.close()
+        self.jobs.close()
         self.bridge.close(timeout_s)
         self.keeping.close()
 
@@ -115,8 +123,10 @@ def build_window(
     settings: Settings,
     save: Callable[[str, object], None],
     known: KnownModels,
+    shelf: MakeShelf,
+    memory: MemoryRecord | None = None,
     settings_file: str = "",
-    models_dir: Path | None = None,
+    adapter_files: AdapterFiles | None = None,
     open_link: Callable[[str], object] | None = None,
 ) -> WindowParts:
     """Start the engine behind `client` and build a window for it, not yet shown.
@@ -126,8 +136,10 @@ def build_window(
         starter: tells of the model that comes with the program, when it is first needed.
         save: keeps one setting.
         known: which model files were loaded before.
+        shelf: makes what knows the model files of this computer, when it is first needed.
+        memory: learns what models take.
         settings_file: where the settings are kept, to be shown.
-        models_dir: the folder of models and adapters that belong to the program.
+        adapter_files: finds adapters; None looks beside the model alone.
         open_link: opens a target that the user agreed to; None hands it to the desktop.
     """
     bridge = EngineBridge(client)
@@ -135,6 +147,8 @@ def build_window(
     background, serial = Background(bridge), SerialBackground(bridge)
     user = UserSettings(settings, save)
     model = ModelSession(bridge, background, choose, bridge, known=known, params=user.load_params)
+    if memory is not None:
+        MemoryLessons(bridge, model, background, memory)
     formats = ChatFormatChoice(model, settings.chat_formats, save)
 
     def sampling_of(chat: ChatSettings) -> SamplingParams:
@@ -215,9 +229,22 @@ def build_window(
         adapter_panel,
         chats=chats,
         model=model,
-        files=AdapterFiles(models_dir),
+        files=adapter_files or AdapterFiles(None),
         settings=user,
         background=SerialBackground(bridge),
+        show_notice=lambda notice: actions.show_notice(notice),
+    )
+    jobs = ModelJobs(bridge)
+    models = ModelsPresenter(
+        theme,
+        window,
+        make_shelf=lambda: shelf(user, bridge),
+        jobs=jobs,
+        bridge=bridge,
+        model=model,
+        settings=user,
+        starter_name=lambda: starter().name,
+        choose_model=lambda wanted: actions.choose_model(wanted),
         show_notice=lambda notice: actions.show_notice(notice),
     )
     crash_card = CrashCard(theme, window)
@@ -238,6 +265,7 @@ def build_window(
         formats=formats,
         starter=starter,
         settings=user,
+        show_models=models.show,
         open_link=open_link,
     )
     saving = CodeSaving(window, background, actions.show_notice)
@@ -253,6 +281,7 @@ def build_window(
         background=background,
         serial=serial,
         bridge=bridge,
+        jobs=jobs,
         settings=user,
         model=model,
         chats=chats,
@@ -270,6 +299,7 @@ def build_window(
         window=window,
         presenter=presenter,
         lists=lists,
+        models=models,
         find=find,
         frame=frame,
         saving=saving,

@@ -60,6 +60,7 @@ class InspectorPresenter(QObject):
         self._conversation: Conversation | None = None
         self._total = TotalRate()
         parts.sampling.changed.connect(self._on_sampling_changed)
+        parts.sampling.let_go.connect(lambda: chats.current.save_settings())
         parts.sampling.keep_requested.connect(self._on_keep_requested)
         parts.system_prompt.changed.connect(self._on_system_prompt_changed)
         parts.load_panel.load_requested.connect(self._on_load_requested)

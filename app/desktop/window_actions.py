@@ -42,6 +42,7 @@ class WindowActions(QObject):
     """Connects everything; one for each window.
 
     Args:
+        show_models: shows the page of models.
         open_link: hands an agreed target to the desktop.
     """
 
@@ -62,6 +63,7 @@ class WindowActions(QObject):
         formats: ChatFormatChoice,
         starter: Callable[[], Starter],
         settings: UserSettings,
+        show_models: Callable[[], None],
         open_link: Callable[[str], object] | None = None,
     ) -> None:
         super().__init__(window)
@@ -82,6 +84,7 @@ class WindowActions(QObject):
         self._open_link = open_link or (lambda target: QDesktopServices.openUrl(QUrl(target)))
         calls: Calls = {
             "model": picker.open_menu,
+            "models": show_models,
             "settings": self.show_settings,
             "full_screen": self._toggle_full_screen,
             "shortcuts": self._show_shortcuts,
@@ -94,6 +97,7 @@ class WindowActions(QObject):
         install(window, self.shortcuts)
         self._connect_model()
         self._connect_widgets()
+        picker.models_requested.connect(show_models)
         self._on_model_changed()
 
     @property
@@ -183,6 +187,7 @@ class WindowActions(QObject):
         empty.open_requested.connect(self._picker.open_file)
         empty.starter_requested.connect(lambda: self.choose_model(self._starter().name))
         self._crash_card.load_requested.connect(self._load_after_crash)
+        self._crash_card.close_button.clicked.connect(self._tell_replies)
         self._settings.changed.connect(self._on_setting_changed)
         self._picker.model_chosen.connect(self.choose_model)
         self._picker.cancel_requested.connect(self._cancel_load)
@@ -192,7 +197,6 @@ class WindowActions(QObject):
         self._picker.show_model(model)
         self._presenter.show_model()
         self._window.chat_view.empty_state.show_model(model)
-        self._window.chat_view.set_can_load(model.state in (ModelState.DEAD, ModelState.FAILED, ModelState.NONE))
         if model.state is not ModelState.READY:
             self._readouts.show_model(None)
         if model.state in (ModelState.CHOOSING, ModelState.LOADING, ModelState.READY):
@@ -201,6 +205,14 @@ class WindowActions(QObject):
         elif model.state is ModelState.FAILED and model.error is not None and self._needs_notice(model.error):
             actions = ((self.tr("Use the starter model"), lambda: self.choose_model(self._starter().name)),)
             self._show_error("model", model.error, actions)
+        self._tell_replies()
+
+    def _tell_replies(self) -> None:
+        """Let failed replies offer what helps; what the crash card says they do not say as well."""
+        model = self._model
+        told = None if self._crash_card.isHidden() else model.error
+        can_load = model.state in (ModelState.DEAD, ModelState.FAILED, ModelState.NONE)
+        self._window.chat_view.set_can_load(can_load, told)
 
     def _on_model_loaded(self, description: ModelDescription) -> None:
         self._readouts.show_model(description)
@@ -222,6 +234,7 @@ class WindowActions(QObject):
 
     def _on_engine_died(self, event: EngineDied) -> None:
         self._crash_card.show_death(event.error, event.exit_code, event.log_tail)
+        self._tell_replies()
         self._window.announce(self._crash_card.text)
 
     def _load_after_crash(self, is_safe: bool) -> None:

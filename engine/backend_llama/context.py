@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from engine.backend import AdapterKey, BatchPart, DecodeStatus
+from engine.backend import AdapterKey, BatchPart, DecodeStatus, StateBytes, StateKeys
 from engine.backend_llama.adapters import ModelAdapters
 from engine.backend_llama.library import library, native_function, native_log, return_memory
 from engine.backend_llama.sampler import LlamaSampler, new_sampler
@@ -64,6 +64,7 @@ class LlamaBackend:
         self.context = context
         self.vocabulary = vocabulary
         self.description: ModelDescription  # set by the loader when the probes are done
+        self.state_keys: StateKeys  # and so are these
         self._abort = abort
         self._adapters = ModelAdapters(model, context)
         self.kind = MemoryKind.PLAIN  # found out by the loader's probe
@@ -188,11 +189,11 @@ class LlamaBackend:
             return bool(first_held <= max(0, num_tokens - self.n_swa))
         return num_tokens == self.seq_len(seq_id)
 
-    def checkpoint(self, seq_id: int) -> bytes:
+    def checkpoint(self, seq_id: int) -> StateBytes:
         """See SequenceMemory."""
         return b"" if self.kind is MemoryKind.PLAIN else self._state(seq_id, _PARTIAL_STATE)
 
-    def set_checkpoint(self, seq_id: int, state: bytes) -> bool:
+    def set_checkpoint(self, seq_id: int, state: StateBytes) -> bool:
         """See SequenceMemory."""
         return self._set_state(seq_id, state, _PARTIAL_STATE)
 
@@ -208,22 +209,22 @@ class LlamaBackend:
         """See SequenceMemory."""
         return int(self._library.llama_memory_seq_pos_max(self._memory, self._valid(seq_id))) + 1
 
-    def seq_state(self, seq_id: int) -> bytes:
+    def seq_state(self, seq_id: int) -> StateBytes:
         """See SequenceMemory."""
         return self._state(seq_id, _WHOLE_STATE)
 
-    def set_seq_state(self, seq_id: int, state: bytes) -> bool:
+    def set_seq_state(self, seq_id: int, state: StateBytes) -> bool:
         """See SequenceMemory."""
         return self._set_state(seq_id, state, _WHOLE_STATE)
 
-    def _state(self, seq_id: int, flags: int) -> bytes:
+    def _state(self, seq_id: int, flags: int) -> StateBytes:
         size = self._library.llama_state_seq_get_size_ext(self.context, self._valid(seq_id), flags)
         data = np.empty(size, np.uint8)
         pointer = data.ctypes.data_as(ctypes.POINTER(ctypes.c_uint8))
         written = self._library.llama_state_seq_get_data_ext(self.context, pointer, size, seq_id, flags)
-        return data[:written].tobytes()
+        return data.data[:written]  # not a copy: this may be a gigabyte
 
-    def _set_state(self, seq_id: int, state: bytes, flags: int) -> bool:
+    def _set_state(self, seq_id: int, state: StateBytes, flags: int) -> bool:
         data = np.frombuffer(state, np.uint8)
         pointer = data.ctypes.data_as(ctypes.POINTER(ctypes.c_uint8))
         size = len(state)

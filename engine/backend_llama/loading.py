@@ -17,6 +17,7 @@ from engine.backend_llama.bare_loop import run_bare_loop
 from engine.backend_llama.cache_types import measure_cache_types
 from engine.backend_llama.context import AbortFlag, LlamaBackend
 from engine.backend_llama.estimate import LoadPlan, plan_load, size_text
+from engine.backend_llama.fingerprint import state_keys
 from engine.backend_llama.importance_pass import sum_importance
 from engine.backend_llama.layer_weights import active_weight_bytes, model_parts
 from engine.backend_llama.matmul_rate import matmul_rate
@@ -267,6 +268,7 @@ def _new_backend(
         kv_bytes = plan.kv_bytes_per_token or (size.key_bytes + size.value_bytes) // size.n_ctx
         made = _Made(model, context, len(vocabulary.pieces), has_template, kv_bytes, size, backend.kind)
         backend.description = _describe(made, path, plan)
+        backend.state_keys = state_keys(path, plan.params, backend.description)
     except Exception:
         library.llama_free(context)  # before its model, which the caller frees
         raise

@@ -1,10 +1,10 @@
 """Every message between front end and worker; no behaviour."""
 
+from engine.messages.cache import CacheDescribed, ClearCache, DescribeCache, ForgetChats, KeptPrompt, OpenChat, SetCache
 from engine.messages.codec import PROTOCOL_VERSION, MessageError, decode_command, decode_event, encode
 from engine.messages.commands import (
     Abort,
     Adapter,
-    BuildImportance,
     CancelLoad,
     ChatMessage,
     Command,
@@ -40,9 +40,6 @@ from engine.messages.events import (
     Finished,
     FinishReason,
     Hello,
-    ImportanceBuilt,
-    ImportanceCancelled,
-    ImportanceProgress,
     LoadCancelled,
     LoadProgress,
     LogLine,
@@ -60,6 +57,12 @@ from engine.messages.events import (
     ThreadsReason,
     TurnsDropped,
 )
+from engine.messages.importance import (
+    BuildImportance,
+    ImportanceBuilt,
+    ImportanceCancelled,
+    ImportanceProgress,
+)
 
 __all__ = [
     "PROTOCOL_VERSION",
@@ -67,14 +70,17 @@ __all__ = [
     "Adapter",
     "BareLoopRun",
     "BuildImportance",
+    "CacheDescribed",
     "CacheTypeRow",
     "CacheTypesMeasured",
     "CancelLoad",
     "ChatMessage",
+    "ClearCache",
     "Command",
     "CountTokens",
     "Counted",
     "Delta",
+    "DescribeCache",
     "DescribeEngine",
     "Device",
     "EngineDescribed",
@@ -84,11 +90,13 @@ __all__ = [
     "Failed",
     "FinishReason",
     "Finished",
+    "ForgetChats",
     "Generate",
     "Hello",
     "ImportanceBuilt",
     "ImportanceCancelled",
     "ImportanceProgress",
+    "KeptPrompt",
     "LoadCancelled",
     "LoadModel",
     "LoadProgress",
@@ -102,6 +110,7 @@ __all__ = [
     "ModelDescription",
     "ModelLoaded",
     "ModelUnloaded",
+    "OpenChat",
     "Overflow",
     "PrefillProgress",
     "PromptMode",
@@ -111,6 +120,7 @@ __all__ = [
     "RequestState",
     "Role",
     "RunBareLoop",
+    "SetCache",
     "SetThreads",
     "Shutdown",
     "StateChanged",

@@ -4,7 +4,9 @@ import enum
 
 import msgspec
 
-from engine.params import ModelParams, SamplingParams
+from engine.messages.cache import ClearCache, DescribeCache, ForgetChats, OpenChat, SetCache
+from engine.messages.importance import BuildImportance
+from engine.params import CacheParams, ModelParams, SamplingParams
 from engine.text import clean_text
 
 
@@ -112,12 +114,14 @@ class LoadModel(msgspec.Struct, frozen=True, kw_only=True, tag=True):
     Attributes:
         is_known: whether this file, unchanged, was loaded before with these settings; any other is tried in a process
             of its own first.
+        cache: as SetCache; None leaves that as it is.
     """
 
     request_id: str
     path: str
     params: ModelParams = ModelParams()
     is_known: bool = False
+    cache: CacheParams | None = None
 
 
 class CancelLoad(msgspec.Struct, frozen=True, kw_only=True, tag=True):
@@ -138,6 +142,7 @@ class Generate(msgspec.Struct, frozen=True, kw_only=True, tag=True):
         adapters: in effect for this reply; loaded when first used.
         read_ahead: whether to read on when the reply has ended and the engine is idle, so that the next message's
             prompt starts later; it costs a moment of power, and no request waits for it.
+        is_private: whether nothing of it may be written to disk.
     """
 
     request_id: str
@@ -147,6 +152,7 @@ class Generate(msgspec.Struct, frozen=True, kw_only=True, tag=True):
     options: PromptOptions = PromptOptions()
     adapters: tuple[Adapter, ...] = ()
     read_ahead: bool = True
+    is_private: bool = False
 
 
 class Abort(msgspec.Struct, frozen=True, kw_only=True, tag=True):
@@ -221,26 +227,6 @@ class RunBareLoop(msgspec.Struct, frozen=True, kw_only=True, tag=True):
     num_sequences: int = 1
 
 
-class BuildImportance(msgspec.Struct, frozen=True, kw_only=True, tag=True):
-    """Compute the importance matrix of the loaded model on a text and write it to a file, for quantising.
-
-    Answered by ImportanceProgress, then ImportanceBuilt, ImportanceCancelled (after Abort) or Failed. Nothing else is
-    computed meanwhile; refused while requests run.
-
-    Attributes:
-        path: of the file, whose folder must be there.
-        text: empty takes the text that comes with the program.
-        text_name: what the file says it was computed on.
-        max_chunks: how many pieces of 512 tokens to read at most; 0 reads all.
-    """
-
-    request_id: str
-    path: str
-    text: str = ""
-    text_name: str = ""
-    max_chunks: int = 0
-
-
 class Shutdown(msgspec.Struct, frozen=True, kw_only=True, tag=True):
     """End the worker."""
 
@@ -259,5 +245,10 @@ Command = (
     | SetThreads
     | RunBareLoop
     | BuildImportance
+    | SetCache
+    | DescribeCache
+    | ClearCache
+    | ForgetChats
+    | OpenChat
     | Shutdown
 )

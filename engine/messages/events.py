@@ -5,7 +5,9 @@ import enum
 import msgspec
 
 from engine.errors import ErrorInfo
-from engine.metrics import RequestMetrics
+from engine.messages.cache import CacheDescribed
+from engine.messages.importance import ImportanceBuilt, ImportanceCancelled, ImportanceProgress
+from engine.metrics import CacheReport, RequestMetrics
 
 
 class FinishReason(enum.Enum):
@@ -212,6 +214,7 @@ class Finished(msgspec.Struct, frozen=True, kw_only=True, tag=True):
         thinking: what came before the answer, without the tags around it.
         token_ids: the sampled tokens, a final end token left out.
         stop_string: the stop string that ended it, where one did.
+        cache: what the prompt cache did for it.
     """
 
     request_id: str
@@ -221,6 +224,7 @@ class Finished(msgspec.Struct, frozen=True, kw_only=True, tag=True):
     metrics: RequestMetrics
     stop_string: str | None = None
     thinking: str = ""
+    cache: CacheReport | None = None
 
 
 class Failed(msgspec.Struct, frozen=True, kw_only=True, tag=True):
@@ -342,36 +346,6 @@ class BareLoopRun(msgspec.Struct, frozen=True, kw_only=True, tag=True):
     step_s: tuple[float, ...]
 
 
-class ImportanceProgress(msgspec.Struct, frozen=True, kw_only=True, tag=True):
-    """How many pieces of the text an importance matrix has read."""
-
-    request_id: str
-    num_chunks_done: int
-    num_chunks: int
-
-
-class ImportanceBuilt(msgspec.Struct, frozen=True, kw_only=True, tag=True):
-    """Answer to BuildImportance: the file is there.
-
-    Attributes:
-        num_tokens: read, in so many chunks.
-        num_tensors: for which it holds values.
-    """
-
-    request_id: str
-    path: str
-    num_chunks: int
-    num_tokens: int
-    num_tensors: int
-    seconds: float
-
-
-class ImportanceCancelled(msgspec.Struct, frozen=True, kw_only=True, tag=True):
-    """The importance matrix was given up, and there is no file of it."""
-
-    request_id: str
-
-
 class EngineDied(msgspec.Struct, frozen=True, kw_only=True, tag=True):
     """The worker is gone; every open request has failed before this event. Made by the client.
 
@@ -408,5 +382,6 @@ Event = (
     | ImportanceProgress
     | ImportanceBuilt
     | ImportanceCancelled
+    | CacheDescribed
     | EngineDied
 )

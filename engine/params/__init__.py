@@ -1,5 +1,6 @@
 """Settings of a model and of a request: frozen, self-validating, with the metadata a panel is drawn from."""
 
+from engine.params.cache import CacheParams
 from engine.params.declare import ParamInfo, param_infos
 from engine.params.model import CACHE_TYPES, FlashAttention, LoadMode, ModelParams, RopeScaling, SplitMode
 from engine.params.sampling import SAMPLER_NAMES, SamplingParams
@@ -7,6 +8,7 @@ from engine.params.sampling import SAMPLER_NAMES, SamplingParams
 __all__ = [
     "CACHE_TYPES",
     "SAMPLER_NAMES",
+    "CacheParams",
     "FlashAttention",
     "LoadMode",
     "ModelParams",

@@ -11,9 +11,11 @@ from engine.backend_llama.layer_weights import active_weight_bytes
 from engine.backend_llama.loading import LlamaLoader
 from engine.backend_llama.native_params import context_settings, model_settings
 from engine.params import FlashAttention, LoadMode, ModelParams
+from models.compute_buffer import compute_bytes
 from models.gguf_info import read_gguf_info
 from models.kv_layout import CacheSettings
 from models.memory import Room, Wish, fit
+from tests.support.planned_models import PLANNED_MODELS
 from tests.support.tiny_models import TINY_MODELS
 
 MIB = 1 << 20
@@ -76,11 +78,31 @@ def assert_cache_is_the_planned_one(path: Path, wanted: list[ModelParams]) -> No
 def test_cache_is_the_one_llama_cpp_plans_to_the_byte_of_a_cell(model: Path) -> None:
     wanted = [
         ModelParams(n_ctx=n_ctx, n_threads=1, n_seq_max=n_seq_max, type_k=type_k, type_v=type_v)
-        for n_ctx, n_seq_max in ((LONG, 64), (LONG, 1), (300, 4), (2048, 4), (8192, 4))
+        for n_ctx, n_seq_max in ((LONG, 64), (LONG, 1), (300, 4), (512, 4), (2048, 4), (8192, 4))
         for type_k, type_v in (("f16", "f16"), ("f32", "bf16"))
         if type_k == "f16" or "deepseek2" not in read_gguf_info(model).architecture
     ]
     assert_cache_is_the_planned_one(model, wanted)
+
+
+@pytest.mark.parametrize("n_ctx", [256, 4096])
+def test_buffers_of_a_step_are_about_those_llama_cpp_plans(model: Path, n_ctx: int) -> None:
+    params = ModelParams(n_ctx=n_ctx, n_threads=1)
+    info = read_gguf_info(model)
+    assert info.hyperparameters is not None
+    assert info.kv_layout is not None
+    [(size, _)] = plans(model, [params])
+    found = compute_bytes(info.hyperparameters, info.kv_layout, n_ctx, cache_settings(params))
+    assert found == pytest.approx(size.compute_bytes, rel=0.2)
+
+
+@pytest.mark.parametrize("free_mib", [64, 200, 400, 1000, 64_000])
+def test_context_is_the_one_the_engine_would_choose(starter_path: Path, free_mib: int) -> None:
+    params = ModelParams(n_threads=1)
+    budget = probing.Budget(resident_bytes=free_mib * MIB)
+    planned = probing.probe(probing.ProbeRequest(path=str(starter_path), params=params, budget=budget))
+    found = fit(read_gguf_info(starter_path), Wish(cache=cache_settings(params)), Room(free_mib * MIB))
+    assert found.n_ctx == planned.sizes[-1].n_ctx
 
 
 def test_quantised_cache_is_the_one_llama_cpp_plans(starter_path: Path) -> None:
@@ -91,21 +113,29 @@ def test_quantised_cache_is_the_one_llama_cpp_plans(starter_path: Path) -> None:
     assert_cache_is_the_planned_one(starter_path, wanted)
 
 
+@pytest.mark.parametrize("name", PLANNED_MODELS)
+def test_cache_of_other_architectures_is_the_one_llama_cpp_plans(tmp_path: Path, name: str) -> None:
+    wanted = [
+        ModelParams(n_ctx=n_ctx, n_threads=1, n_seq_max=n_seq_max, type_k=cache_type, type_v=cache_type)
+        for n_ctx, n_seq_max, cache_type in ((LONG, 16, "f16"), (LONG, 1, "q8_0"), (8192, 4, "f16"))
+    ]
+    assert_cache_is_the_planned_one(PLANNED_MODELS[name].write(tmp_path / "planned.gguf"), wanted)
+
+
 @pytest.mark.parametrize("name", ["deci", "gemma3", "deepseek2", "jamba", "lfm2-window"])
 def test_cache_without_flash_attention_is_the_one_llama_cpp_plans(tmp_path: Path, name: str) -> None:
     params = ModelParams(n_ctx=LONG, n_threads=1, flash_attn=FlashAttention.OFF, n_ubatch=64)
     assert_cache_is_the_planned_one(TINY_MODELS[name].write(tmp_path / "tiny.gguf"), [params])
 
 
-@pytest.mark.parametrize("n_ctx", [512, 2048, 8192])
-def test_weights_and_cache_are_those_of_the_loaded_model(model: Path, n_ctx: int) -> None:
-    params = ModelParams(n_ctx=n_ctx, n_threads=1)
+def test_weights_and_cache_are_those_of_the_loaded_model(model: Path) -> None:
+    params = ModelParams(n_ctx=2048, n_threads=1)
     backend = LlamaLoader().load(str(model), params, lambda share: True, is_known=True)
     assert backend is not None
     loaded = backend.description
     backend.close()
     info = read_gguf_info(model)
-    found = fit(info, Wish(n_ctx=n_ctx, cache=cache_settings(params)), Room(1 << 40))
+    found = fit(info, Wish(n_ctx=2048, cache=cache_settings(params)), Room(1 << 40))
     assert found.weight_bytes == loaded.weight_bytes
     assert found.active_bytes == loaded.active_weight_bytes
     assert found.kv_bytes_per_token == loaded.kv_bytes_per_token

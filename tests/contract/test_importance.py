@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import gguf
 import numpy as np
@@ -11,6 +12,8 @@ import pytest
 from engine.backend import Backend, TensorImportance
 from engine.backend_fake import FakeLoader
 from engine.backend_llama import LlamaLoader
+from engine.backend_llama import library as native
+from engine.backend_llama.importance_pass import _name, _Tensor
 from engine.client import InprocClient
 from engine.errors import EngineError
 from engine.importance import CHUNK_TOKENS, bundled_text, cut, write_importance
@@ -58,7 +61,17 @@ def floats(data: bytes) -> np.ndarray:
     return np.frombuffer(data, "<f4")
 
 
-def test_first_sums_are_those_of_the_normalised_embeddings(tmp_path: Path) -> None:
+@pytest.mark.parametrize("is_copied", [False, True], ids=["in place", "copied from a device"])
+def test_first_sums_are_those_of_the_normalised_embeddings(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, is_copied: bool
+) -> None:
+    if is_copied:
+        find = native.native_function
+
+        def native_function(name: str, *kinds: Any) -> Any:
+            return (lambda buffer: False) if name == "ggml_backend_buffer_is_host" else find(name, *kinds)
+
+        monkeypatch.setattr(native, "native_function", native_function)
     path = write_tiny_model(tmp_path / "tiny.gguf")
     tensors = {tensor.name: tensor.data for tensor in gguf.GGUFReader(path).tensors}
     rows = tensors["token_embd.weight"][TOKENS].astype(np.float64)
@@ -101,6 +114,11 @@ def test_sums_do_not_depend_on_the_size_of_a_step(tmp_path: Path, monkeypatch: p
     for name, entry in whole.items():
         assert entry.counts == pieces[name].counts
         np.testing.assert_allclose(floats(entry.sums), floats(pieces[name].sums), rtol=2e-2)
+
+
+@pytest.mark.parametrize("shown", ["blk.0.attn_q.weight", "GPU0#blk.0.attn_q.weight#0", "GPU0#blk.0.attn_q.weight"])
+def test_copy_on_a_device_has_the_name_of_its_weight(shown: str) -> None:
+    assert _name(_Tensor(name=shown.encode())) == "blk.0.attn_q.weight"
 
 
 def test_file_is_one_that_others_read(tmp_path: Path) -> None:

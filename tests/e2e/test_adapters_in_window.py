@@ -10,6 +10,7 @@ import pytest
 from PySide6.QtCore import Qt
 from pytestqt.qtbot import QtBot
 
+from app.adapter_files import AdapterFiles
 from app.desktop.building import WindowParts, build_window
 from app.desktop.session.model_session import ModelState, Starter
 from app.desktop.theme.theme import Theme
@@ -59,7 +60,8 @@ def person(qtbot: QtBot, qapp: Any, tmp_path: Path) -> Iterator[Person]:
         settings=settings,
         save=keep,
         known=KnownModels(tmp_path / "known-models.json"),
-        models_dir=folder,
+        shelf=lambda *_: pytest.fail("the page of models is not opened here"),
+        adapter_files=AdapterFiles(folder),
     )
     parts.window.resize(1300, 1000)
     with qtbot.waitExposed(parts.window):

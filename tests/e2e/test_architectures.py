@@ -230,7 +230,7 @@ class _StaleCheckpoint(RecordingBackend):
 
     def set_checkpoint(self, seq_id: int, state: bytes) -> bool:
         other = next(other for other in reversed(self._states) if len(other) == len(state) and other != state)
-        return bool(self.real.set_checkpoint(seq_id, state[:-512] + other[-512:]))
+        return bool(self.real.set_checkpoint(seq_id, bytes(state[:-512]) + bytes(other[-512:])))
 
 
 @pytest.mark.parametrize("name", _NOT_PLAIN)

@@ -69,6 +69,7 @@ def open_window(engine: KeptEngine, _one_theme: Theme, qtbot: QtBot, tmp_path: P
             settings=settings,
             save=keep,
             known=KnownModels(tmp_path / "known-models.json"),
+            shelf=lambda *_: pytest.fail("the page of models is not opened here"),
         )
         opened.append(parts)
         if not settings.window:

@@ -13,7 +13,9 @@ from app.desktop.theme.theme import Theme
 from app.known_models import KnownModels
 from app.settings import Settings
 from app.settings import Theme as ThemeMode
+from tests.gui.models_hand import Hand
 from tests.gui.scripted_engine import Choice, Desk, ScriptedClient, find_default_model
+from tests.gui.scripted_shelf import ScriptedShelf
 
 
 @pytest.fixture(scope="session")
@@ -36,6 +38,7 @@ def make_desk(theme: Theme, qtbot: QtBot, data_dir: Path) -> Iterator[Callable[.
         client = ScriptedClient()
         opened: list[str] = []
         saved: list[tuple[str, object]] = []
+        shelf = ScriptedShelf()
         parts = build_window(
             theme,
             client,
@@ -44,10 +47,11 @@ def make_desk(theme: Theme, qtbot: QtBot, data_dir: Path) -> Iterator[Callable[.
             settings=Settings(),
             save=lambda name, value: saved.append((name, value)),
             known=KnownModels(data_dir / "known-models.json"),
+            shelf=lambda *_: shelf,
             open_link=opened.append,
         )
         desk = Desk(parts, client, qtbot)
-        desk.opened, desk.saved = opened, saved
+        desk.opened, desk.saved, desk.shelf = opened, saved, shelf
         made.append(desk)
         parts.window.resize(1000, 700)
         parts.window.show()
@@ -67,3 +71,14 @@ def desk(make_desk: Callable[..., Desk]) -> Desk:
     desk = make_desk()
     desk.load()
     return desk
+
+
+@pytest.fixture
+def hand(theme: Theme, qtbot: QtBot) -> Iterator[Hand]:
+    """Whoever uses the Models page, in a window of its own."""
+    hand = Hand(theme, qtbot)
+    yield hand
+    hand.shelf.gate.set()
+    hand.jobs.close()
+    hand.window.close()
+    hand.window.deleteLater()

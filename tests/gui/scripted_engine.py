@@ -27,6 +27,7 @@ from engine import (
     OnEvent,
     RequestMetrics,
 )
+from tests.gui.scripted_shelf import ScriptedShelf
 
 _Command = TypeVar("_Command", bound=Command)
 
@@ -132,6 +133,7 @@ class Desk:
         self.qtbot = qtbot
         self.opened: list[str] = []
         self.saved: list[tuple[str, object]] = []
+        self.shelf = ScriptedShelf()
         self.window = parts.window
         self.view = parts.window.chat_view
         self.composer = parts.window.composer

@@ -154,6 +154,37 @@ def test_card_stands_above_the_notices(card: CrashCard, area: NoticeArea) -> Non
     assert area.isVisible()
 
 
+def sentences(desk: Any) -> list[str]:
+    """Return every label in the window that says how the engine ended."""
+    labels = (label for label in desk.window.findChildren(QLabel) if label.isVisible())
+    return [label.text() for label in labels if "stopped unexpectedly" in label.text()]
+
+
+@pytest.mark.allow_log("the engine died")
+def test_death_is_told_once_and_the_reply_has_only_what_helps(desk: Any) -> None:
+    request_id = desk.say("one")
+    desk.delta(request_id, "half")
+    desk.die(request_id)
+    row = desk.view.rows[-1]
+    desk.qtbot.waitUntil(lambda: desk.parts.crash_card.isVisible())
+    assert len(sentences(desk)) == 1
+    buttons = (row.error.load_button, row.error.retry_button, row.error.copy_button)
+    assert [button.isVisible() for button in buttons] == [True, False, False]
+    assert row.meta_text.startswith("Incomplete")
+    QTest.mouseClick(desk.parts.crash_card.close_button, Qt.MouseButton.LeftButton)
+    assert row.error.message in sentences(desk)
+    assert len(sentences(desk)) == 1
+    assert row.error.load_button.isVisible()
+
+
+@pytest.mark.allow_log("the engine died")
+def test_error_of_an_earlier_reply_is_still_told_beside_the_card(desk: Any) -> None:
+    desk.fail(desk.say("one"), ErrorInfo("DecodeFailed", "The model could not compute a step.", "Try again."))
+    desk.die(desk.say("two"))
+    messages = [row.error.message for row in desk.view.rows if hasattr(row, "error")]
+    assert messages == ["The model could not compute a step.", ""]
+
+
 def test_first_run_is_explained_until_the_first_message(desk: Any) -> None:
     empty = desk.view.empty_state
     empty.set_first_run(True)

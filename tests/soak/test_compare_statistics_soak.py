@@ -6,6 +6,8 @@ from collections.abc import Callable
 
 import pytest
 
+from app.compare.analysis import Analysis
+from app.compare.pareto import standings
 from app.compare.statistics import (
     Change,
     Interval,
@@ -15,6 +17,7 @@ from app.compare.statistics import (
     paired_ratio,
     share_interval,
 )
+from tests.support.comparisons import LADDER, Level, sample_comparison
 
 pytestmark = [pytest.mark.soak, pytest.mark.timeout(1800)]
 TRIES = 2000
@@ -98,3 +101,18 @@ def test_a_table_of_nothing_finds_something_in_one_of_twenty() -> None:
         num_found += min(holm([change.p_value for change in changes if change is not None])) < 0.05
     print(f"tables of 20 with a false find: {num_found / TRIES:.3f}")
     assert num_found / TRIES <= 0.065
+
+
+def test_a_better_file_is_rarely_called_safe_to_delete() -> None:
+    # Smaller and faster, but surely further from the reference: by chance a few prompts may not show it.
+    small = Level("SMALL", 100e6, 220e6, 0.2, 260.0, 75.0, 0.3)
+    good = Level("GOOD", 110e6, 240e6, 0.2, 200.0, 60.0, 0.2)
+    levels = (LADDER[0], small, good)
+    num_deleted = num_beaten = 0
+    for seed in range(150):
+        comparison = sample_comparison(levels, num_prompts=7, repeats=2, seed=seed, num_words=14)
+        found = standings(Analysis(comparison))["GOOD"]
+        num_beaten += bool(found.dominated_by)
+        num_deleted += found.is_safe_to_delete
+    print(f"a better file: {num_beaten} of 150 beaten by chance, {num_deleted} called safe to delete")
+    assert num_deleted <= 7

@@ -16,7 +16,8 @@ from engine.backend_llama import LlamaLoader
 from engine.core import Engine
 from engine.errors import EngineError
 from engine.messages import Event, Failed, Finished, MemoryKind, ModelDescription, RequestState, StateChanged
-from engine.params import FlashAttention, ModelParams, SamplingParams
+from engine.params import CacheParams, FlashAttention, ModelParams, SamplingParams
+from engine.prompt_cache import NOTHING_KEPT, PromptCache
 from engine.sequence import Prompt
 
 EXACT: dict[str, Any] = {"n_threads": 1, "flash_attn": FlashAttention.OFF, "type_k": "f32", "type_v": "f32"}
@@ -162,6 +163,10 @@ class Reply(NamedTuple):
         return self.finished.metrics.num_prompt_tokens - self.finished.metrics.num_cached_tokens
 
 
+def _pays_always(num_bytes: int, num_tokens: int, *, is_in_file: bool = False) -> bool:
+    return num_tokens > 0
+
+
 class Bench:
     """An engine on one model, driven step by step.
 
@@ -169,6 +174,7 @@ class Bench:
         wrap: puts something between the engine and the model's context.
         cold: what replies are compared with.
         tolerance: the largest difference of a logit that rounding makes.
+        kept: what is kept beside the context.
     """
 
     def __init__(
@@ -179,17 +185,49 @@ class Bench:
         cold: ColdContext,
         tolerance: float,
         wrap: Callable[[Any], RecordingBackend] = RecordingBackend,
+        kept: CacheParams = NOTHING_KEPT,
     ) -> None:
-        self.backend = wrap(load_llama(path, params))
-        backend: Backend = self.backend
-        self.engine = Engine(backend)
+        self._path, self._params, self._wrap, self._kept = path, params, wrap, kept
+        self._start()
         self.events: list[Event] = []
         self._cold = cold
         self._tolerance = tolerance
         self.n_ctx = int(self.backend.description.n_ctx)
         self._prompts: list[list[int]] = []
 
-    def send(self, tokens: list[int], *, max_tokens: int | None = 8, num_system: int = 0, num_settled: int = 0) -> int:
+    def _start(self) -> None:
+        self.backend = self._wrap(load_llama(self._path, self._params))
+        backend: Backend = self.backend
+        self._prompt_cache = PromptCache(self._kept)
+        self.engine = Engine(backend, prompt_cache=self._prompt_cache)
+        if self._kept is not NOTHING_KEPT:  # of such small models, reading again may be faster
+            self.engine.room.cost.pays = _pays_always
+
+    def restart(self) -> None:
+        """End the engine and start another; requests must have ended, and been checked."""
+        self.close()
+        self._start()
+
+    @property
+    def kept_files(self) -> list[str]:
+        """Names of the files that are known."""
+        folder = self._prompt_cache.folder
+        return [] if folder is None else [entry.name for entry in folder.entries]
+
+    def evict(self) -> None:
+        """Have all idle slots make room."""
+        while self.engine._cache.evict_idle():
+            pass
+
+    def send(
+        self,
+        tokens: list[int],
+        *,
+        max_tokens: int | None = 8,
+        num_system: int = 0,
+        num_settled: int = 0,
+        chat_id: str | None = None,
+    ) -> int:
         """Add a request and return its number.
 
         Args:
@@ -197,7 +235,7 @@ class Bench:
         """
         number = len(self._prompts)
         sampling = SamplingParams(temperature=0, max_tokens=max_tokens)
-        prompt = Prompt(str(number), tokens, sampling, number, 0.0, None, num_system, num_settled)
+        prompt = Prompt(str(number), tokens, sampling, number, 0.0, chat_id, num_system, num_settled)
         self._prompts.append(tokens)
         self.events += self.engine.add(prompt)
         return number
@@ -259,3 +297,4 @@ class Bench:
         """Free the model; a request that a failed test left open ends with it."""
         self.engine.fail_all(EngineError("The test is over.", "None."))
         self.engine.close()
+        self._prompt_cache.close()

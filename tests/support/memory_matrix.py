@@ -6,7 +6,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from engine.params import ModelParams
+from engine.params import CacheParams, ModelParams
+from engine.prompt_cache import NOTHING_KEPT
 from tests.support.cold_check import EXACT, Bench, ColdContext, RecordingBackend, Reply
 from tests.support.tiny_models import TINY_MODELS, TOLERANCE
 
@@ -68,10 +69,16 @@ class Matrix:
         """Free the cold context."""
         self.cold.close()
 
-    def bench(self, *, wrap: Callable[[Any], RecordingBackend] = RecordingBackend, **params: Any) -> Bench:
+    def bench(
+        self,
+        *,
+        wrap: Callable[[Any], RecordingBackend] = RecordingBackend,
+        kept: CacheParams = NOTHING_KEPT,
+        **params: Any,
+    ) -> Bench:
         """Return an engine on this model, to be closed."""
         chosen = ModelParams(**({"n_ctx": 1024, "n_batch": 256, "n_ubatch": 64, "n_seq_max": 4} | EXACT | params))
-        return Bench(self.path, chosen, cold=self.cold, tolerance=self.tolerance, wrap=wrap)
+        return Bench(self.path, chosen, cold=self.cold, tolerance=self.tolerance, wrap=wrap, kept=kept)
 
     def prompt(self, chat: Chat, user: list[int]) -> dict[str, Any]:
         """Return the arguments of a request: its tokens, and where checkpoints are wanted."""
@@ -86,14 +93,18 @@ class Matrix:
 class _Life:
     """One chat of a random run, and the request that goes on in it."""
 
-    def __init__(self, chat: Chat) -> None:
+    def __init__(self, chat: Chat, name: str) -> None:
         self.chat = chat
+        self.name = name
         self.user: list[int] = []
         self.number: int | None = None
 
 
-def live_randomly(matrix: Matrix, *, seed: int, num_operations: int) -> None:
-    """Send, repeat, edit, cut, stop and break off at random, in a small pool; check every reply."""
+def live_randomly(matrix: Matrix, *, seed: int, num_operations: int, folder: Path | None = None) -> None:
+    """Send, repeat, edit, cut, stop and break off at random, in a small pool; check every reply.
+
+    With a folder, chats also leave for memory and disk, and the engine is started again at times.
+    """
     random_number = random.Random(seed)
     choose = random_number.choice
     params: dict[str, Any] = {
@@ -101,12 +112,17 @@ def live_randomly(matrix: Matrix, *, seed: int, num_operations: int) -> None:
         "n_seq_max": choose((1, 2, 3, 4)),
         "n_ubatch": choose((16, 64)),
     }
-    with contextlib.closing(matrix.bench(**params)) as bench:
+    kept = NOTHING_KEPT
+    more: tuple[str, ...] = ()
+    if folder is not None:
+        kept = CacheParams(ram_mib=choose((0, 1, 64)), disk_mib=64, folder=str(folder))
+        more = ("evict", "evict", "restart")
+    with contextlib.closing(matrix.bench(kept=kept, **params)) as bench:
         texts = matrix.texts
-        lives = [_Life(Chat(texts.words("system", 6, number % 2), ())) for number in range(5)]
+        lives = [_Life(Chat(texts.words("system", 6, number % 2), ()), str(number)) for number in range(5)]
         for _ in range(num_operations):
             life = choose(lives)
-            match choose(("send", "send", "again", "edit", "delete", "steps", "steps", "stop", "break")):
+            match choose(("send", "send", "again", "edit", "delete", "steps", "steps", "stop", "break", *more)):
                 case "steps":
                     for _ in range(random_number.randint(1, 8)):
                         if bench.engine.has_work:
@@ -116,6 +132,12 @@ def live_randomly(matrix: Matrix, *, seed: int, num_operations: int) -> None:
                     bench.abort(life.number)
                 case "break":
                     bench.backend.is_break_due = True
+                case "evict":
+                    bench.evict()
+                case "restart":
+                    bench.run()
+                    _collect(bench, lives)
+                    bench.restart()
                 case operation if life.number is None:
                     user = texts.words("user", random_number.randint(1, 25), random_number.randrange(50))
                     _ask(matrix, bench, life, *_changed(life, operation, user, random_number))
@@ -145,7 +167,7 @@ def _ask(matrix: Matrix, bench: Bench, life: _Life, chat: Chat, user: list[int])
         chat = chat._replace(turns=())
         prompt = matrix.prompt(chat, user)
     life.chat, life.user = chat, user
-    life.number = bench.send(**prompt, max_tokens=len(user) % 30 + 1)
+    life.number = bench.send(**prompt, max_tokens=len(user) % 30 + 1, chat_id=life.name)
 
 
 def _collect(bench: Bench, lives: list[_Life]) -> None:

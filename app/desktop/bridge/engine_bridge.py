@@ -20,6 +20,7 @@ from engine import (
     DescribeEngine,
     EngineClient,
     EngineDescribed,
+    EngineDescription,
     EngineDied,
     EngineError,
     Event,
@@ -31,6 +32,8 @@ from engine import (
     LoadModel,
     LoadProgress,
     LogLine,
+    MachineMeasured,
+    MeasureMachine,
     ModelLoaded,
     ModelParams,
     PrefillProgress,
@@ -72,6 +75,8 @@ class EngineBridge(QObject):
         counted: request id, number of prompt tokens.
         count_failed: request id, ErrorInfo.
         engine_described: EngineDescription.
+        machine_measured: MachineSpeed.
+        machine_not_measured: ErrorInfo.
         engine_died: EngineDied; every open request has failed before.
     """
 
@@ -89,6 +94,8 @@ class EngineBridge(QObject):
     counted = Signal(str, int)
     count_failed = Signal(str, object)
     engine_described = Signal(object)
+    machine_measured = Signal(object)
+    machine_not_measured = Signal(object)
     engine_died = Signal(object)
 
     _woken = Signal()
@@ -101,7 +108,9 @@ class EngineBridge(QObject):
         self._replies: set[str] = set()
         self._counts: set[str] = set()
         self._descriptions: set[str] = set()
+        self._measures: set[str] = set()
         self._worker_pid: int | None = None
+        self._engine: EngineDescription | None = None
         self._is_woken = False
         self._is_closed = False
         self._timer = QTimer(self)
@@ -118,6 +127,11 @@ class EngineBridge(QObject):
     def worker_pid(self) -> int | None:
         """Process id of the worker; None until it has come up, and after its death."""
         return self._worker_pid
+
+    @property
+    def engine(self) -> EngineDescription | None:
+        """What the engine said of itself last; None until it was asked."""
+        return self._engine
 
     def start(self) -> None:
         """Start the engine without waiting for it."""
@@ -185,6 +199,12 @@ class EngineBridge(QObject):
         request_id = _new_id("describe")
         self._descriptions.add(request_id)
         self._client.send(DescribeEngine(request_id=request_id))
+
+    def measure_machine(self) -> None:
+        """Ask how fast memory is read here, which takes the engine a second."""
+        request_id = _new_id("measure")
+        self._measures.add(request_id)
+        self._client.send(MeasureMachine(request_id=request_id))
 
     def close(self, timeout_s: float) -> None:
         """End the engine; no signal is emitted afterwards."""
@@ -273,7 +293,11 @@ class EngineBridge(QObject):
                 self.load_cancelled.emit(event.request_id)
             case EngineDescribed():
                 self._descriptions.discard(event.request_id)
+                self._engine = event.description
                 self.engine_described.emit(event.description)
+            case MachineMeasured():
+                self._measures.discard(event.request_id)
+                self.machine_measured.emit(event.speed)
             case EngineDied():
                 _LOG.warning("the engine died: %s", event.error.message)
                 self._worker_pid = None
@@ -291,6 +315,9 @@ class EngineBridge(QObject):
         elif event.request_id in self._counts:
             self._counts.discard(event.request_id)
             self.count_failed.emit(event.request_id, event.error)
+        elif event.request_id in self._measures:
+            self._measures.discard(event.request_id)
+            self.machine_not_measured.emit(event.error)
         else:
             self._descriptions.discard(event.request_id)
 

@@ -188,8 +188,9 @@ class Chats(QObject):
         self.deleted.emit(chat_id, title)
 
     def save_drafts(self) -> None:
-        """Write the drafts once more: those that could not be written are not tried again by themselves."""
+        """Write the drafts once more, which are not tried again by themselves, and the settings that are still due."""
         for conversation in self.live:
+            conversation.save_settings()
             conversation.chat.save_draft(conversation.draft)
 
     def restore(self, chat_id: str) -> None:
@@ -255,6 +256,7 @@ class Chats(QObject):
         before, self._current = self._current, conversation
         self._unread.discard(conversation.chat.id)
         if before is not conversation:
+            before.save_settings()
             self.current_changed.emit()
             self._forget_idle()
         self.marks_changed.emit()
@@ -274,6 +276,7 @@ class Chats(QObject):
 
     def _forget(self, conversation: Conversation) -> None:
         self._live.pop(conversation.chat.id, None)
+        conversation.save_settings()
         if conversation.chat.is_begun:
             self._drafts[conversation.chat.id] = conversation.draft
         conversation.deleteLater()

@@ -13,21 +13,13 @@ from PySide6.QtCore import QObject, QTimer, Signal
 from app.desktop.session.chat_settings import ChatSettings
 from app.desktop.session.message_queue import MessageQueue
 from app.desktop.session.model_session import ModelState
+from app.desktop.session.paced_write import PacedWrite
 from app.desktop.session.prompt_messages import messages_of, said
 from app.desktop.session.recorded_chat import RecordedChat
 from app.desktop.session.reply_run import ReplyRun
 from app.desktop.session.surroundings import Surroundings
 from app.desktop.session.turns import ReplyState, ReplyTurn, Turn, UserTurn
-from engine import (
-    ChatMessage,
-    ErrorInfo,
-    Finished,
-    FinishReason,
-    Overflow,
-    PromptMode,
-    PromptOptions,
-    SamplingParams,
-)
+from engine import ChatMessage, ErrorInfo, Finished, FinishReason, Overflow, PromptMode, PromptOptions, SamplingParams
 
 _TOO_LONG = "ContextOverflow"
 _PARTIAL_MS = 120  # what a killed program may lose is a quarter second; writing takes some of it
@@ -85,6 +77,7 @@ class Conversation(QObject):
         self.queue = MessageQueue(self)
         self._around = around
         self._run: ReplyRun | None = None
+        self._settings_write = PacedWrite(chat.save_settings, self)
         self._leaf_before: str | None = None  # what was shown before the reply in progress was asked for
         self._partial_timer = QTimer(self)
         self._partial_timer.setSingleShot(True)
@@ -240,8 +233,13 @@ class Conversation(QObject):
     def set_settings(self, settings: ChatSettings) -> None:
         """Remember other settings."""
         if settings != self.settings:
-            self.chat.set_settings(settings)
+            self.chat.settings = settings
+            self._settings_write.ask()
             self.settings_changed.emit()
+
+    def save_settings(self) -> None:
+        """Write the settings that were not written yet: a slider that moves is not followed at each step."""
+        self._settings_write.flush()
 
     def use_model(self, name: str) -> None:
         """Take another model from now on, by what the settings call it."""

@@ -201,11 +201,11 @@ class RecordedChat:
         self.title = title
         self._recorder.write(lambda store: store.rename_chat(self.id, title))
 
-    def set_settings(self, settings: ChatSettings) -> None:
-        """Remember other settings."""
-        self.settings = settings
+    def save_settings(self) -> None:
+        """Keep the settings as they are."""
+        change = self.settings.change
         if self.is_begun:
-            self._recorder.write(lambda store: store.change_chat(self.id, settings.change), is_listed=False)
+            self._recorder.write(lambda store: store.change_chat(self.id, change), is_listed=False)
 
     def save_draft(self, text: str) -> None:
         """Keep what is typed and not sent."""

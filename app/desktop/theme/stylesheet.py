@@ -9,7 +9,8 @@ Px = Callable[[float], int]
 
 def application_stylesheet(c: Colours, px: Px) -> str:
     """Return the Qt stylesheet of the whole application."""
-    parts = (_bases, _buttons, _inputs, _frames, _scroll_bars, _menus, _finding, _inspector, _pages, _conversation)
+    first = (_bases, _buttons, _inputs, _frames, _scroll_bars, _menus)
+    parts = (*first, _finding, _inspector, _pages, _models, _conversation)
     return "".join(part(c, px) for part in parts)
 
 
@@ -176,6 +177,7 @@ def _finding(c: Colours, px: Px) -> str:
     QLabel[role="problem"] {{ color:{c.warn};font-size:{px(12)}px; }}
     #findBar {{ background:{c.raised};border:1px solid {c.border};border-radius:{px(8)}px; }}
     #trashPage {{ background:{c.bg}; }}
+    #jobStrip {{ background:{c.surface};border:1px solid {c.border};border-radius:{px(8)}px; }}
     #trashList {{ background:{c.surface};border:1px solid {c.border};border-radius:{px(8)}px;padding:{px(4)}px; }}
     #purge[asks="true"] {{ color:{c.error};border-color:{c.error};font-weight:600; }}
     """
@@ -236,6 +238,27 @@ def _pages(c: Colours, px: Px) -> str:
         border-top-right-radius:{px(8)}px;border-bottom-right-radius:{px(8)}px; }}
     #crashLog {{ background:{c.code};color:{c.text};border:1px solid {c.border};border-radius:{px(6)}px;
         padding:{px(6)}px; }}
+    """
+
+
+def _models(c: Colours, px: Px) -> str:
+    return f"""
+    #modelsPage {{ background:{c.bg}; }}
+    #modelsList {{ background:transparent; }}
+    #modelPanels {{ background:{c.surface};border-left:1px solid {c.border}; }}
+    #modelDetails, #modelDetailsBody {{ background:{c.surface}; }}
+    #folderEntry {{ background:{c.raised};border:1px solid {c.border};border-radius:{px(8)}px; }}
+    #modelDetails QPushButton {{ padding-left:{px(6)}px;padding-right:{px(6)}px; }}
+    QLabel[fit="fits"] {{ color:{c.ok};font-weight:600; }}
+    QLabel[fit="tight"] {{ color:{c.warn};font-weight:600; }}
+    QLabel[fit="too_large"] {{ color:{c.error};font-weight:600; }}
+    #modelTable {{ background:{c.bg};color:{c.text};border:0;font-size:{px(12)}px; }}
+    #modelTable::item {{ padding:0 {px(8)}px; }}
+    #modelTable::item:selected {{ background:{c.selection};color:{c.text}; }}
+    QHeaderView {{ background:{c.bg};border:0; }}
+    QHeaderView::section {{ background:{c.bg};color:{c.muted};border:0;border-bottom:1px solid {c.border};
+        padding:{px(4)}px {px(8) + 3}px;font-size:{px(12)}px; }}
+    #modelTemplate {{ background:{c.code};color:{c.text};border:0;padding:{px(8)}px; }}
     """
 
 

@@ -16,7 +16,7 @@ from app.desktop.widgets.figures import count_text
 from app.desktop.widgets.param_row import new_note, place_in_tab_order
 
 _FIRST_USABLE, _FIRST_OTHERS, _MORE = 12, 4, 24
-_ROWS_AT_ONCE = 3  # so that the window is never held up
+_ROWS_AT_ONCE = 2  # so that the window is never held up
 
 
 class AdapterPanel(QWidget):
@@ -24,12 +24,14 @@ class AdapterPanel(QWidget):
 
     Signals:
         changed: the user chose otherwise, see `chosen`.
+        let_go: a slider is no longer dragged.
         add_requested: a file is to be looked for.
         summary_changed: `summary` is another one.
         seen: it came into view.
     """
 
     changed = Signal()
+    let_go = Signal()
     add_requested = Signal()
     summary_changed = Signal(str)
     seen = Signal()
@@ -164,16 +166,14 @@ class AdapterPanel(QWidget):
         """Build some of the rows that are to be seen, and go on a moment later."""
         if not self.isVisible():
             return
-        left = _ROWS_AT_ONCE
+        missing = [path for path in (*self._usable.wanted, *self._others.wanted) if path not in self._rows]
+        for path in missing[:_ROWS_AT_ONCE]:
+            self._rows[path] = self._new_row(self._entries[path])
         for group in (self._usable, self._others):
-            for path in group.wanted:
-                if path not in self._rows:
-                    if not left:
-                        self._timer.start()
-                        return
-                    left -= 1
-                    self._rows[path] = self._new_row(self._entries[path])
-            group.place([self._rows[path] for path in group.wanted])
+            group.place([self._rows[path] for path in group.wanted if path in self._rows])
+        if len(missing) > _ROWS_AT_ONCE:
+            self._timer.start()
+            return
         inputs = [control for path in self._usable.wanted for control in self._rows[path].inputs]
         others = [control for path in self._others.wanted for control in self._rows[path].inputs]
         chain = [*inputs, self._usable.more_button, self.add_button, *others, self._others.more_button]
@@ -183,6 +183,7 @@ class AdapterPanel(QWidget):
         row = AdapterRow(self._theme, adapter)
         self._show_choice(row)
         row.changed.connect(lambda: self._on_row_changed(row))
+        row.let_go.connect(self.let_go)
         return row
 
     def _show_choice(self, row: AdapterRow) -> None:
@@ -212,6 +213,7 @@ class AdapterPanel(QWidget):
 
     def _on_theme_changed(self) -> None:
         self._box.setSpacing(self._theme.px(6))
+        self._others_title.setContentsMargins(0, self._theme.px(8), 0, 0)
 
 
 class _Group(QWidget):

@@ -31,9 +31,11 @@ class AdapterRow(QWidget):
 
     Signals:
         changed: the user gave it another strength, took it in use or out of it.
+        let_go: its slider is no longer dragged.
     """
 
     changed = Signal()
+    let_go = Signal()
 
     def __init__(self, theme: Theme, adapter: FoundAdapter, parent: QWidget | None = None) -> None:
         super().__init__(parent)
@@ -80,6 +82,7 @@ class AdapterRow(QWidget):
                 control.setAccessibleName(title)
             row.set_value(self._scale)
             row.changed.connect(self._on_strength_changed)
+            row.let_go.connect(self.let_go)
             self._layout.addWidget(row)
             self._on_theme_changed()
         return self._strength
@@ -126,6 +129,12 @@ class AdapterRow(QWidget):
         self.box.setEnabled(self.is_on or not self._adapter.misfit)
         if self.is_on or self._strength is not None:
             self.strength.setVisible(self.is_on)
+        if self._note is not None:
+            role = "problem" if self.is_on and self._adapter.misfit else "meta"
+            if self._note.property("role") != role:
+                self._note.setProperty("role", role)
+                self._note.style().unpolish(self._note)
+                self._note.style().polish(self._note)
 
     def _say(self, text: str) -> None:
         if self._note is None:

@@ -24,6 +24,7 @@ from app.desktop.widgets.reply_contents import Part
 from app.desktop.widgets.reply_row import ReplyRow
 from app.desktop.widgets.shown_turn import ShownTurn
 from app.settings import FollowMode
+from engine import ErrorInfo
 
 __all__ = ("MAX_COLUMN", "ChatView")
 
@@ -64,6 +65,7 @@ class ChatView(ConversationScroll):
         super().__init__(theme, parser, self._new_row, parent)
         self._lexer = KeptColours(lexer, self)
         self._can_load = False
+        self._told: ErrorInfo | None = None
         self._marks = FindMarks(theme, self._column)
         self._selection = ConversationSelection(self, self._column)
         self._selection.scroll_requested.connect(self._scroll_by)
@@ -192,12 +194,16 @@ class ChatView(ConversationScroll):
         if isinstance(turn, ReplyTurn) and self.follow_mode is FollowMode.START and self._is_following:
             self._start = shown
 
-    def set_can_load(self, can_load: bool) -> None:
-        """Tell failed replies whether a model has to be loaded before they can be asked for again."""
-        self._can_load = can_load
+    def set_can_load(self, can_load: bool, told: ErrorInfo | None = None) -> None:
+        """Tell failed replies whether a model has to be loaded before they can be asked for again.
+
+        Args:
+            told: the error that the crash card tells of, so that they need not.
+        """
+        self._can_load, self._told = can_load, told
         for _, row in self._column.realised():
             if isinstance(row, ReplyRow):
-                row.set_can_load(can_load)
+                row.set_can_load(can_load, told)
 
     def begin_edit(self, turn_id: str) -> None:
         """Let the user change a message where it stands."""
@@ -257,7 +263,7 @@ class ChatView(ConversationScroll):
             row: MessageRow = UserRow(self._theme, shown, self._column)
         else:
             reply = row = ReplyRow(self._theme, shown, self._lexer, self._column, formulas=self._formulas)
-            reply.set_can_load(self._can_load)
+            reply.set_can_load(self._can_load, self._told)
             reply.load_requested.connect(self.load_requested)
             reply.link_activated.connect(self.link_activated)
             reply.save_requested.connect(self.save_requested)

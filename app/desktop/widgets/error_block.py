@@ -41,8 +41,8 @@ class ErrorBlock(QFrame):
 
     @property
     def message(self) -> str:
-        """The sentence that is shown."""
-        return self._message.text()
+        """The sentence that is shown; empty while it is told elsewhere."""
+        return "" if self._message.isHidden() else self._message.text()
 
     @property
     def retry_button(self) -> QPushButton:
@@ -59,13 +59,18 @@ class ErrorBlock(QFrame):
         """Copies the evidence; visible where there is some."""
         return self._copy
 
-    def show_error(self, error: ErrorInfo, *, can_load: bool, can_retry: bool) -> None:
-        """Show an error and the button that helps."""
+    def show_error(self, error: ErrorInfo, *, can_load: bool, can_retry: bool, is_told: bool = False) -> None:
+        """Show an error and the button that helps.
+
+        Args:
+            is_told: the crash card says what happened, so that only the button is needed here.
+        """
         self._message.setText(shortened(error.message, _MAX_CHARS))
         self._hint.setText(shortened(error.hint, _MAX_CHARS))
-        self._hint.setVisible(bool(error.hint))
+        self._message.setVisible(not is_told)
+        self._hint.setVisible(bool(error.hint) and not is_told)
         self._details = error.details
-        self._copy.setVisible(bool(error.details))
+        self._copy.setVisible(bool(error.details) and not is_told)
         self._load.setVisible(can_load)
         self._retry.setVisible(can_retry and not can_load)
 

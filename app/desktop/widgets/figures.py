@@ -57,6 +57,15 @@ def bytes_text(num_bytes: float) -> str:
     return f"{size:.1f} GiB"
 
 
+def parameters_text(count: int) -> str:
+    """Return a number of parameters as people say it: "135 M", "7.2 B"."""
+    for size, unit in ((1e12, "T"), (1e9, "B"), (1e6, "M"), (1e3, "K")):
+        if count >= size * 0.9995:
+            number = count / size
+            return f"{number:.0f} {unit}" if number >= 99.95 else f"{number:.3g} {unit}"
+    return count_text(count)
+
+
 def tokens_text(count: int) -> str:
     """Return "1 token", "612 tokens"."""
     text = _tr("{count} token") if count == 1 else _tr("{count} tokens")

@@ -65,10 +65,12 @@ class ModelPicker(QWidget):
     Signals:
         model_chosen: what to load.
         cancel_requested: give up the load.
+        models_requested: show all models of this computer.
     """
 
     model_chosen = Signal(str)
     cancel_requested = Signal()
+    models_requested = Signal()
 
     def __init__(
         self,
@@ -155,6 +157,7 @@ class ModelPicker(QWidget):
             action.setToolTip(tool_tip_text(path))
             action.triggered.connect(lambda _=False, path=path: self.model_chosen.emit(path))
         menu.addSeparator()
+        menu.addAction(self.tr("All models …"), self.models_requested.emit)
         menu.addAction(self.tr("Open a file …"), self.open_file)
         return menu
 

@@ -134,10 +134,12 @@ class ParamRow(QWidget):
 
     Signals:
         changed: the user gave another legal value.
+        let_go: the slider is no longer dragged.
         reset_requested: the chat's own value is to be taken away.
     """
 
     changed = Signal()
+    let_go = Signal()
     reset_requested = Signal()
 
     def __init__(
@@ -278,6 +280,7 @@ class ParamRow(QWidget):
         slider.setAccessibleName(self._title)
         slider.setToolTip(self._help)
         slider.valueChanged.connect(self._on_slid)
+        slider.sliderReleased.connect(self.let_go)
         return slider
 
     def _on_slid(self, position: int) -> None:

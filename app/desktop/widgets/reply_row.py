@@ -27,6 +27,7 @@ from app.desktop.widgets.reply_outcome import (
 )
 from app.desktop.widgets.shown_turn import ShownTurn
 from app.desktop.widgets.thinking_fold import ThinkingFold
+from engine import ErrorInfo
 
 _COPIED_MS = 1500
 
@@ -57,6 +58,7 @@ class ReplyRow(MessageRow):
         super().__init__(theme, shown, parent)
         assert shown.contents is not None
         self._can_load = False
+        self._told: ErrorInfo | None = None
         self._name = QLabel(self)
         self._name.setTextFormat(Qt.TextFormat.PlainText)
         self._name.setProperty("role", "model")
@@ -151,10 +153,14 @@ class ReplyRow(MessageRow):
         self.fold.reread()
         self._on_height_changed()
 
-    def set_can_load(self, can_load: bool) -> None:
-        """Offer to load the model instead of asking again: there is none at present."""
-        if can_load != self._can_load:
-            self._can_load = can_load
+    def set_can_load(self, can_load: bool, told: ErrorInfo | None = None) -> None:
+        """Offer to load the model instead of asking again: there is none at present.
+
+        Args:
+            told: an error that need not be told here.
+        """
+        if (can_load, told) != (self._can_load, self._told):
+            self._can_load, self._told = can_load, told
             self.refresh()
 
     def refresh(self) -> None:
@@ -172,7 +178,8 @@ class ReplyRow(MessageRow):
         self._refresh_dropped()
         is_failed = turn.state is ReplyState.FAILED and turn.error is not None
         if turn.error is not None and is_failed:
-            self.error.show_error(turn.error, can_load=self._can_load, can_retry=True)
+            is_told = turn.error == self._told
+            self.error.show_error(turn.error, can_load=self._can_load, can_retry=True, is_told=is_told)
         if self._error is not None:
             self._error.setVisible(is_failed)
         text = progress_text(turn) if turn.is_open else self._outcome_text()

@@ -20,10 +20,12 @@ class SamplingPanel(QWidget):
 
     Signals:
         changed: the chat has other values of its own, see `chat_values`.
+        let_go: a slider is no longer dragged.
         keep_requested: "model" or "app", and all that this layer is to hold from now on.
     """
 
     changed = Signal()
+    let_go = Signal()
     keep_requested = Signal(str, object)
 
     def __init__(self, theme: Theme, parent: QWidget | None = None) -> None:
@@ -169,6 +171,7 @@ class SamplingPanel(QWidget):
     def _new_row(self, info: ParamInfo) -> ParamRow:
         row = ParamRow(self._theme, info)
         row.changed.connect(lambda: self._set(row.name, row.value))
+        row.let_go.connect(self.let_go)
         row.reset_requested.connect(lambda: self._forget(row.name))
         self._rows[info.name] = row
         return row

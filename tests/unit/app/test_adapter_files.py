@@ -6,8 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from app.adapter_files import AdapterFiles
+from app.adapter_files import AdapterFiles, open_adapter_files
 from app.errors import AdapterUnreadable, AppError, UsageError
+from app.model_library import open_library
+from app.paths import find_paths
 from models import GGUFError, ModelsError, NotAnAdapter
 from tests.support.adapters import STARTER, write_adapter, write_tiny_pair
 from tests.support.gguf_files import write_other_kinds
@@ -69,7 +71,25 @@ def test_a_file_is_listed_once_by_the_name_the_user_gave(files: AdapterFiles, mo
 
 def test_library_tells_of_further_files(model: str, tmp_path: Path) -> None:
     known = write_adapter(tmp_path / "known.gguf")
-    assert labels(AdapterFiles(None, lambda: [known, tmp_path / "gone.gguf"]), model)[0] == "known"
+    hashed = write_adapter(tmp_path / "sha256-0123", keys={"general.name": "Named"})
+    files = AdapterFiles(None, lambda: [known, hashed, tmp_path / "gone.gguf"])
+    assert labels(files, model) == ["known", "Named", "tiny-lora", "Alien"]
+
+
+def test_adapters_of_the_library_are_found_after_its_scan(model: str, tmp_path: Path, data_dir: Path) -> None:
+    paths = find_paths(str(data_dir))
+    paths.create()
+    (tmp_path / "elsewhere").mkdir()
+    write_adapter(tmp_path / "elsewhere" / "far.gguf", seed=7)
+    write_adapter(paths.models_dir / "near.gguf")
+    library = open_library(paths)
+    library.add_root(tmp_path / "elsewhere")
+    assert labels(open_adapter_files(paths), model) == ["near", "tiny-lora", "Alien"]
+    library.scan()
+    assert labels(open_adapter_files(paths), model) == ["far", "near", "tiny-lora", "Alien"]
+    [entry] = [entry for entry in library.entries() if entry.path.name == "near.gguf"]
+    library.remove(entry)  # into the trash, which lies in the folder of models
+    assert labels(open_adapter_files(paths), model) == ["far", "tiny-lora", "Alien"]
 
 
 def test_files_in_use_are_listed_whatever_they_have_become(files: AdapterFiles, model: str, tmp_path: Path) -> None:

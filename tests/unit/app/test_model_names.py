@@ -58,6 +58,19 @@ def test_file_in_this_folder_comes_before_a_name(paths: Paths, tmp_path: Path, m
     assert choose_model("tiny-llama", Settings(), paths).path == here
 
 
+def test_folder_of_the_same_name_does_not_hide_a_model(
+    paths: Paths, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = write_tiny_model(paths.models_dir / "x.gguf")
+    open_library(paths).scan()
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "tiny-llama").mkdir()
+    (tmp_path / "other").mkdir()
+    assert choose_model("tiny-llama", Settings(), paths).path == path
+    with pytest.raises(ModelFileMissing, match="is a folder"):
+        choose_model("other", Settings(), paths)
+
+
 @pytest.mark.parametrize("text", ["none.gguf", "/gone/x.gguf", "", ".", "nul\0", "lone \udcff"], ids=repr)
 def test_what_cannot_be_a_name_is_a_path(paths: Paths, text: str) -> None:
     with pytest.raises(AppError):

@@ -7,8 +7,9 @@ from typing import Any, cast
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from engine.backend import AdapterKey
-from engine.kv_cache import KVCache, Slot, Snapshot
+from engine.backend import AdapterKey, StateBytes
+from engine.kv_cache import KVCache
+from engine.slot import Slot, Snapshot
 
 # Text tokens that can split one text in several ways, and two control tokens whose bytes are also text.
 PIECES = [b"a", b"b", b"ab", b"ba", b"aba", b"ab", b"b"]
@@ -84,7 +85,7 @@ class Memory:
     def checkpoint(self, seq_id: int) -> bytes:
         return b"" if self.kind == "plain" else bytes([1, *self.held(seq_id)])
 
-    def set_checkpoint(self, seq_id: int, state: bytes) -> bool:
+    def set_checkpoint(self, seq_id: int, state: StateBytes) -> bool:
         tokens = list(state[1:])
         assert self.held(seq_id)[: len(tokens)] == tokens, "a checkpoint of other tokens"
         if not self.can_restore:
@@ -114,7 +115,7 @@ class Memory:
     def seq_state(self, seq_id: int) -> bytes:
         return bytes(self.held(seq_id))
 
-    def set_seq_state(self, seq_id: int, state: bytes) -> bool:
+    def set_seq_state(self, seq_id: int, state: StateBytes) -> bool:
         assert not self.sequences[seq_id]
         if not self.can_restore or self.num_cells + len(state) > self.n_ctx:
             return False

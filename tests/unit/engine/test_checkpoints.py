@@ -7,7 +7,8 @@ import pytest
 from engine.backend import BatchPart
 from engine.backend_fake import FakeBackend
 from engine.checkpoints import Checkpoint, new_checkpoint, too_many, up_to, with_checkpoint
-from engine.kv_cache import KVCache, Slot
+from engine.kv_cache import KVCache
+from engine.slot import Slot
 from tests.unit.engine.fake_engine import make_backend
 
 

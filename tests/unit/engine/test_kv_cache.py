@@ -3,7 +3,7 @@
 import pytest
 from hypothesis import given, settings
 
-from engine.kv_cache import Snapshot
+from engine.slot import Snapshot
 from tests.unit.engine.cache_machine import (
     AB,
     ABA,

@@ -6,10 +6,19 @@ from typing import Any
 import pytest
 
 from engine.errors import InvalidParams
-from engine.params import CACHE_TYPES, FlashAttention, ModelParams, ParamInfo, RopeScaling, SamplingParams, param_infos
+from engine.params import (
+    CACHE_TYPES,
+    CacheParams,
+    FlashAttention,
+    ModelParams,
+    ParamInfo,
+    RopeScaling,
+    SamplingParams,
+    param_infos,
+)
 from engine.params.sampling import MAX_SEED, MAX_STOP_STRINGS
 
-TYPES = (ModelParams, SamplingParams)
+TYPES = (CacheParams, ModelParams, SamplingParams)
 DECLARED = [
     pytest.param(params_type, info, id=f"{params_type.__name__}.{name}")
     for params_type in TYPES

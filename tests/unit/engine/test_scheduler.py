@@ -2,10 +2,10 @@
 
 import pytest
 
-from engine.kv_cache import Slot
 from engine.params import SamplingParams
 from engine.scheduler import Scheduler
 from engine.sequence import Prompt, Sequence
+from engine.slot import Slot
 from tests.unit.engine.fake_engine import VOCABULARY
 
 

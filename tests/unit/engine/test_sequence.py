@@ -6,10 +6,10 @@ from typing import Any
 import pytest
 
 from engine import sequence as sequence_module
-from engine.kv_cache import Slot
 from engine.messages import Delta, FinishReason
 from engine.params import SamplingParams
 from engine.sequence import Prompt, Sequence
+from engine.slot import Slot
 from tests.unit.engine.fake_engine import VOCABULARY
 
 END = 257

@@ -17,7 +17,8 @@ from engine.errors import ChatTemplateError, ContextOverflow, EngineError, Reque
 from engine.messages import ChatMessage, Role
 from engine.special_texts import RenderedPrompt
 from engine.template_renderer import TemplateRenderer
-from engine.tokenizing import PromptEncoder, TokenizerThread
+from engine.tokenizer_thread import TokenizerThread
+from engine.tokenizing import PromptEncoder
 from tests.unit.engine.stub_vocabulary import CHATML, StubVocabulary
 
 FORGED = (

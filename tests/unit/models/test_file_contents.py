@@ -6,7 +6,7 @@ import gguf
 
 from models import read_contents, read_gguf_info
 from tests.support.gguf_files import CHATML, edit_gguf, write_tiny_model
-from tests.support.small_models import write_small
+from tests.support.small_models import text_key, write_small
 
 
 def test_contents_agree_with_the_oracle(tmp_path: Path) -> None:
@@ -69,6 +69,13 @@ def test_mixtral_holds_47_billion_and_reads_13(tmp_path: Path) -> None:
     total = experts + attention + rest
     assert round(total / 1e9) == 47
     assert round(active_parameters(total, experts, 2, 8) / 1e9) == 13
+
+
+def test_licence_without_a_short_form_is_told_by_its_name(tmp_path: Path) -> None:
+    path = write_small(tmp_path / "x.gguf", keys=[text_key("general.license.name", "Gemma Terms")])
+    assert read_gguf_info(path).licence == "mit"
+    edited = edit_gguf(path, tmp_path / "y.gguf", set={"general.license": "other"})
+    assert read_gguf_info(edited).licence == "Gemma Terms"
 
 
 def test_level_is_told_from_the_tensors_where_the_header_is_silent(tmp_path: Path) -> None:

@@ -4,7 +4,10 @@ import struct
 from typing import Any
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
+from models.errors import CorruptGGUF
 from models.gguf_values import ArrayValue, Value, ValueType
 from models.hyperparameters import read_hyperparameters
 from models.kv_layout import CACHE_TYPES, CacheSettings, KVLayout
@@ -53,8 +56,7 @@ def test_grouped_heads_make_the_cache_eight_times_smaller() -> None:
 )
 def test_cache_type_decides_about_the_bytes(cache_type: str, bytes_of_64: int) -> None:
     found = layout(embedding_length=256)  # four heads of 64 numbers
-    settings = CacheSettings(type_k=cache_type, type_v=cache_type)
-    assert found.bytes_per_token(settings) == 6 * 2 * 2 * bytes_of_64
+    assert found.bytes_per_token(CacheSettings(type_k=cache_type, type_v=cache_type)) == 6 * 2 * 2 * bytes_of_64
 
 
 def test_table_of_cache_types_is_whole() -> None:
@@ -273,8 +275,42 @@ def test_header_that_cannot_be_has_no_layout_but_a_reason(changes: dict[str, Any
     assert len(found.doubts) == 1
 
 
+_NUMBERS = st.sampled_from([0, 1, 2, 6, 64, 2**20, 2**20 + 1, 2**31, 2**63, -1])
+_VALUES = st.one_of(
+    _NUMBERS,
+    st.sampled_from([0.5, True, "16", ArrayValue(ValueType.STRING, 6, None), ArrayValue(ValueType.INT32, 9, None)]),
+    st.lists(st.integers(-2, 4), max_size=8).map(lambda numbers: array(*numbers)),
+)
+_KEYS = (
+    *("attention.key_length", "attention.value_length", "attention.key_length_swa", "attention.key_length_mla"),
+    *("attention.value_length_mla", "attention.sliding_window", "attention.sliding_window_pattern"),
+    *("attention.shared_kv_layers", "attention.recurrent_layers", "full_attention_interval", "nextn_predict_layers"),
+    *("attention.head_count", "attention.head_count_kv", "feed_forward_length", "ssm.inner_size", "ssm.state_size"),
+    *("ssm.conv_kernel", "ssm.group_count", "wkv.head_size", "shortconv.l_cache", "kda.head_dim"),
+)
+_ARCHITECTURES = (
+    *("llama", "gemma3", "gemma4", "gpt-oss", "lfm2", "jamba", "nemotron_h", "qwen3next", "falcon-h1", "rwkv7"),
+    *("deepseek2", "kimi-linear", "minimax-01", "deepseek4", "plamo2", "brand-new"),
+)
+
+
+@settings(max_examples=400, deadline=None)
+@given(st.sampled_from(_ARCHITECTURES), st.dictionaries(st.sampled_from(_KEYS), _VALUES, max_size=6))
+def test_no_header_breaks_the_arithmetic(architecture: str, changes: dict[str, Any]) -> None:
+    try:
+        found = layout_of({**SMALL, **changes}, architecture)
+    except CorruptGGUF as error:
+        assert error.message.startswith("x.gguf is damaged: ")
+        return
+    for has_flash in (True, False):
+        cache = found.cache_bytes(4096, CacheSettings(has_flash=has_flash))
+        assert min(cache) >= 0
+        assert cache.total < 2**70
+    assert bool(found.layers) or len(found.doubts) == 1
+
+
 @pytest.mark.parametrize(
-    ("settings", "reason"),
+    ("cache_settings", "reason"),
     [
         (CacheSettings(type_k="q8_0", type_v="q8_0"), "the heads of 16 key numbers are no whole blocks of q8_0"),
         (CacheSettings(type_v="q4_0"), "the heads of 16 value numbers are no whole blocks of q4_0"),
@@ -283,5 +319,5 @@ def test_header_that_cannot_be_has_no_layout_but_a_reason(changes: dict[str, Any
     ],
     ids=["keys", "values", "no flash attention", "plain"],
 )
-def test_cache_types_that_cannot_be_used_have_a_reason(settings: CacheSettings, reason: str) -> None:
-    assert layout().types_reason(settings) == reason
+def test_cache_types_that_cannot_be_used_have_a_reason(cache_settings: CacheSettings, reason: str) -> None:
+    assert layout().types_reason(cache_settings) == reason

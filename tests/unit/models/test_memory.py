@@ -231,6 +231,12 @@ def test_automatic_context_fits_a_machine_of_two_gigabytes() -> None:
     assert fit(small, Wish(n_ctx=131_072), Room(2 * GIB)).verdict is Verdict.DOES_NOT_FIT
 
 
+def test_context_beyond_the_trained_one_is_reckoned_and_told() -> None:
+    found = fit(model(hyperparameters=sizes(n_ctx_train=4096)), Wish(n_ctx=8192), PLENTY)
+    assert found.cache.total == 32 * 2 * 1024 * 2 * 8192
+    assert found.reasons == ("The context of 8,192 tokens is longer than the 4,096 it was trained for.",)
+
+
 def test_cache_types_that_cannot_be_used_become_f16_and_it_is_said() -> None:
     odd = model(kv_layout=KVLayout((LayerCache(True, 1024, 1024),) * 32, key_heads=(80,), value_heads=(80,)))
     found = fit(odd, Wish(n_ctx=512, cache=CacheSettings(type_k="q8_0", type_v="q8_0")), PLENTY)

@@ -26,7 +26,7 @@ from models.quantize import remove_leftovers
 from tests.support import quantize_children
 from tests.support.gguf_files import edit_gguf, write_tiny_model
 
-TYPES = ("F16", "BF16", "Q8_0", "Q6_K", "Q4_K_M", "Q4_0", "Q2_K", "TQ2_0")
+TYPES = ("F16", "BF16", "Q6_K", "Q4_K_M", "TQ2_0")
 
 
 @pytest.fixture(scope="module")
@@ -141,7 +141,7 @@ def test_cancel_leaves_nothing_wherever_it_comes(plan: QuantizePlan, at: float) 
 @pytest.mark.parametrize(
     ("child", "sentence"),
     [
-        (quantize_children.full_disk, "cannot be quantised"),
+        (quantize_children.full_disk, "its disk is full"),
         (quantize_children.abort, r"ended unexpectedly \(SIGABRT\)"),
         (quantize_children.lie, "was not written whole"),
         (quantize_children.leave, "ended without a word"),

@@ -124,6 +124,12 @@ def test_folder_must_be_there(source: Path, tmp_path: Path) -> None:
         plan_quantize(source, "Q8_0", tmp_path / "no" / "x.gguf")
 
 
+def test_folder_must_be_writable(source: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(os, "access", lambda path, mode: False)
+    with pytest.raises(QuantizeRefused, match="cannot be written to"):
+        plan_quantize(source, "Q8_0", tmp_path / "x.gguf")
+
+
 def test_name_must_fit(source: Path, tmp_path: Path) -> None:
     with pytest.raises(QuantizeRefused, match="too long"):
         plan_quantize(source, "Q8_0", tmp_path / ("x" * 251 + ".gguf"))

@@ -118,7 +118,7 @@ def test_device_and_experts_are_settings_of_the_model() -> None:
 @pytest.mark.parametrize(
     "flag",
     [
-        *("--draft", "--draft-max", "--strict", "--no-cache", "--save"),
+        *("--draft", "--draft-max", "--strict", "--save"),
     ],
 )
 def test_flags_of_unbuilt_parts_are_refused(flag: str) -> None:

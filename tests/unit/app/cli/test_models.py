@@ -10,6 +10,7 @@ from app.__main__ import main
 from app.paths import Paths, find_paths
 from models import find_starter
 from tests.support.gguf_files import write_tiny_model
+from tests.support.hostile_gguf import FOREIGN_FILES, IMPOSSIBLE_FILES, VERSION_FILES
 from tests.support.small_models import own_roots, write_small, write_split
 
 
@@ -104,6 +105,8 @@ def test_removed_model_comes_back(paths: Paths, capsys: pytest.CaptureFixture[st
     assert main(["models", "remove", "tiny-model", "--json"]) == 0
     assert events(capsys)[0]["paths"] == [str(path)]
     assert not path.exists()
+    assert main(["models", "remove", "--show-trash", "--json"]) == 0
+    assert [event["title"] for event in events(capsys)] == ["Tiny Model Q4_K_M"]
     assert main(["models", "remove", "--undo"]) == 0
     assert path.exists()
     assert main(["models", "remove", str(path)]) == 0
@@ -118,6 +121,18 @@ def test_model_of_others_is_not_removed(paths: Paths, starter_path: Path, capsys
     assert starter_path.exists()
 
 
+@pytest.mark.parametrize("name", [*IMPOSSIBLE_FILES, *FOREIGN_FILES, *VERSION_FILES])
+def test_file_that_is_no_model_is_inspected_to_one_sentence(
+    paths: Paths, name: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    found = IMPOSSIBLE_FILES.get(name) or (FOREIGN_FILES | VERSION_FILES).get(name, ("", b""))[1]
+    (paths.models_dir / "x.gguf").write_bytes(found)
+    assert main(["models", "inspect", str(paths.models_dir / "x.gguf"), "--json"]) == 3
+    out, err = capsys.readouterr()
+    assert json.loads(out)["message"].startswith("x.gguf is ")
+    assert len(err.splitlines()) == 2
+
+
 @pytest.mark.parametrize(
     ("arguments", "code"),
     [
@@ -128,6 +143,7 @@ def test_model_of_others_is_not_removed(paths: Paths, starter_path: Path, capsys
         (["models", "inspect"], 2),
         (["models", "remove"], 2),
         (["models", "remove", "x", "--empty-trash"], 2),
+        (["models", "remove", "--undo", "--empty-trash"], 2),
         (["models", "inspect", "nothing.gguf"], 3),
         (["models", "inspect", "nothing"], 3),
         (["models", "inspect", "/"], 3),

@@ -11,6 +11,7 @@ import app.cli.models_fit
 from app.cli.arguments import ArgumentParser, add_shared_flags
 from app.cli.models_fit import add_fit_parser, run_fit
 from app.cli.outcome import ExitCode
+from app.cli.program import run_program
 from app.errors import ModelFileMissing, UsageError
 from app.paths import find_paths
 from app.settings import SettingsStore
@@ -18,6 +19,7 @@ from engine import EngineStartFailed, InvalidParams
 from models import GGUFError
 from tests.support.adapters import write_tiny_pair
 from tests.support.gguf_files import edit_gguf, write_tiny_model
+from tests.support.split_models import split_model
 from tests.unit.app.cli.scripted_client import ScriptedClient
 
 
@@ -50,7 +52,24 @@ def test_event_has_every_part(capsys: pytest.CaptureFixture[str], data_dir: Path
     assert found["needed_bytes"] > found["weight_bytes"] + found["kv_bytes"]
     assert found["free_bytes"] > found["needed_bytes"]
     assert found["largest_n_ctx"] == 8192
-    assert found["decode_rate"] is None
+    assert found["decode_rate"] == pytest.approx(2.5e10 / found["active_bytes"])  # as measured now, and remembered
+    assert SettingsStore(find_paths(str(data_dir)).settings_file).load()[0].read_bandwidth == {"2": 25_000_000_000}
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code"),
+    [(("starter",), 0), (("/no/such.gguf",), 3), (("starter", "--ctx", "-1"), 2), (("starter", "--ctx", "x"), 2)],
+    ids=lambda value: " ".join(value) if isinstance(value, tuple) else str(value),
+)
+def test_command_line_ends_with_the_exit_code_of_its_kind(
+    capsys: pytest.CaptureFixture[str], data_dir: Path, arguments: tuple[str, ...], code: int
+) -> None:
+    assert run_program(["models", "fit", *arguments, "--json", "--data-dir", str(data_dir)]) == code
+    out, err = capsys.readouterr()
+    [line] = out.splitlines()
+    assert json.loads(line)["event"] == ("failed" if code else "fit")
+    assert bool(err) == bool(code)
+    assert "Traceback" not in err
 
 
 def test_table_can_be_read(capsys: pytest.CaptureFixture[str], data_dir: Path) -> None:
@@ -59,7 +78,7 @@ def test_table_can_be_read(capsys: pytest.CaptureFixture[str], data_dir: Path) -
     for words in ("context of 8,192 tokens", "180 MiB  f16 keys, f16 values", "verdict           fits"):
         assert words in out
     assert "longest context   8,192 tokens, all it was trained for" in out
-    assert "not known: `fireside bench` measures what it takes" in out
+    assert "full context, as memory is read at 25.0 GB/s" in out
 
 
 def test_speed_follows_from_the_measured_bandwidth(capsys: pytest.CaptureFixture[str], data_dir: Path) -> None:
@@ -83,6 +102,17 @@ def test_cache_type_draft_and_adapter_count(capsys: pytest.CaptureFixture[str], 
     assert more["adapter_bytes"] > 0
     change = more["draft_bytes"] + more["adapter_bytes"] + more["kv_bytes"] - plain["kv_bytes"]
     assert more["needed_bytes"] - plain["needed_bytes"] == change
+
+
+def test_all_files_of_a_split_model_count(capsys: pytest.CaptureFixture[str], data_dir: Path, tmp_path: Path) -> None:
+    whole = write_tiny_model(tmp_path / "whole.gguf")
+    parts = split_model(whole, tmp_path, "split", 3)
+    found = event(capsys, data_dir, str(parts[2]))
+    assert found["model"] == str(parts[0])
+    alone = event(capsys, data_dir, str(whole))
+    assert [found[name] for name in ("weight_bytes", "active_bytes", "needed_bytes")] == [
+        alone[name] for name in ("weight_bytes", "active_bytes", "needed_bytes")
+    ]
 
 
 def test_cache_that_cannot_be_is_f16_and_told(
@@ -139,3 +169,5 @@ def test_engine_that_does_not_start_leaves_the_devices_out(
     monkeypatch.setattr("app.cli.models_fit.ChatSession.describe_engine", fail)
     found = event(capsys, data_dir, "starter")
     assert found["reasons"] == ["Graphics devices are left out: The engine did not start."]
+    run_fit(parse("starter"), find_paths(str(data_dir)))
+    assert "not known: nothing is measured yet" in capsys.readouterr().out

@@ -3,10 +3,12 @@
 import os
 import signal
 import threading
+from pathlib import Path
 
 import pytest
 
 from app.cli.session import Answer, ChatSession
+from app.memory_record import MemoryRecord
 from engine import (
     Abort,
     CancelLoad,
@@ -15,8 +17,10 @@ from engine import (
     Delta,
     EngineDiedError,
     FinishReason,
+    ModelDescription,
     ModelParams,
     PrefillProgress,
+    RequestMetrics,
     Role,
     SamplingParams,
     UnsupportedModel,
@@ -42,6 +46,20 @@ def test_failed_load_raises_its_error() -> None:
             list(session.load("/x.gguf", PARAMS))
         assert caught.value.hint == "Choose another."
         assert session.model is None
+
+
+def test_session_learns_from_a_reply_what_its_model_has_taken() -> None:
+    learned: list[tuple[str, int, str]] = []
+
+    class Record(MemoryRecord):
+        def note(self, model: ModelDescription, metrics: RequestMetrics, *, features: str = "") -> None:
+            learned.append((model.path, metrics.num_prompt_tokens, features))
+
+    with ChatSession(ScriptedClient(["a b c"]), memory=Record(Path("/none"))) as session:
+        list(session.load("/x.gguf", PARAMS))
+        reply = next(item for item in session.ask(QUESTION, SAMPLING) if isinstance(item, Answer))  # asks for no more
+        features = session.describe_engine().features
+    assert learned == [("/x.gguf", reply.finished.metrics.num_prompt_tokens, features)]
 
 
 def test_interrupted_load_is_cancelled() -> None:

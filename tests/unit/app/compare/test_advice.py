@@ -52,7 +52,9 @@ def test_of_two_files_of_one_size_the_better_is_named() -> None:
 
 
 def test_one_model_and_none_are_said_to_be_so() -> None:
-    assert "only one model" in advise(Analysis(sample_comparison(LADDER[:1]))).sentence
+    only = advise(Analysis(sample_comparison(LADDER[:1])))
+    assert "only one model" in only.sentence
+    assert not any("held against" in line for line in only.evidence)
     assert "nothing to advise" in advise(Analysis(sample_comparison(()))).sentence
 
 
@@ -63,6 +65,13 @@ def test_columns_that_failed_are_no_advice() -> None:
     assert advice.column == "Q8_0"
     only_failed = msgspec.structs.replace(comparison, columns=(failed,), cells=(), reference="")
     assert advise(Analysis(only_failed)).evidence == ("SmallBoat-135M tiny: It cannot be loaded.",)
+
+
+def test_files_of_unknown_size_are_no_advice() -> None:
+    comparison = sample_comparison(LADDER[:2])
+    columns = tuple(msgspec.structs.replace(column, values={}) for column in comparison.columns)
+    advice = advise(Analysis(msgspec.structs.replace(comparison, columns=columns)))
+    assert (advice.sentence, advice.column) == ("No size of a file is known, so nothing can be advised.", "")
 
 
 def test_a_race_gives_no_evidence_of_speed() -> None:

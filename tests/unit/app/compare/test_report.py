@@ -158,6 +158,12 @@ def test_every_comparison_can_be_reported(comparison: Comparison, ending: str, t
         assert comparison_from_json(text.encode()) == comparison
 
 
+def test_folders_are_in_the_record_alone() -> None:
+    text = to_html(sample_comparison(LADDER[:2], num_prompts=1))
+    assert "SmallBoat-135M-Q8_0.gguf" in Page(text).text
+    assert "models/" not in Page(text).text
+
+
 def test_columns_that_failed_say_why() -> None:
     comparison = sample_comparison(LADDER[:2], num_prompts=2)
     failed = sample_column("X", error="The file was removed.")

@@ -1,0 +1,52 @@
+"""What a front end asks of the prompt cache: limits, what is kept, and that some of it goes."""
+
+from typing import assert_never
+
+from engine.core import Engine
+from engine.messages import CacheDescribed, ClearCache, DescribeCache, ForgetChats, OpenChat, SetCache
+from engine.prompt_cache import PromptCache
+
+
+def obey(
+    command: SetCache | DescribeCache | ClearCache | ForgetChats | OpenChat,
+    prompt_cache: PromptCache,
+    engine: Engine | None,
+) -> list[CacheDescribed]:
+    """Do what a command asks, and return its answer if it has one."""
+    match command:
+        case SetCache():
+            prompt_cache.set_params(command.params)
+            if engine is not None:
+                engine.room.set_ram_bytes(prompt_cache.ram_bytes())
+            return []
+        case ForgetChats():
+            if engine is not None:
+                engine.room.forget(command.chat_ids)
+            prompt_cache.forget(command.chat_ids)
+            return []
+        case OpenChat():
+            if engine is not None:
+                engine.room.open_chat(command.chat_id)
+            return []
+        case DescribeCache():
+            return [_described(command.request_id, prompt_cache, engine)]
+        case ClearCache():
+            if engine is not None:
+                engine.room.forget(None)
+            prompt_cache.clear()
+            return [_described(command.request_id, prompt_cache, engine)]
+        case _:
+            assert_never(command)
+
+
+def _described(request_id: str, prompt_cache: PromptCache, engine: Engine | None) -> CacheDescribed:
+    ram_bytes, max_ram_bytes = engine.room.ram_bytes if engine is not None else (0, 0)
+    files, folder = prompt_cache.describe(), prompt_cache.folder
+    return CacheDescribed(
+        request_id=request_id,
+        kept=(*(engine.room.describe() if engine is not None else ()), *files),
+        ram_bytes=ram_bytes,
+        max_ram_bytes=max_ram_bytes,
+        disk_bytes=sum(file.num_bytes for file in files),
+        max_disk_bytes=folder.max_bytes if folder is not None else 0,
+    )

@@ -1,0 +1,71 @@
+"""What a front end and a worker say to each other about the prompt cache."""
+
+import msgspec
+
+from engine.metrics import CacheSource
+from engine.params import CacheParams
+
+
+class SetCache(msgspec.Struct, frozen=True, kw_only=True, tag=True):
+    """Keep to these limits of the prompt cache, whichever model is loaded; a worker begins without a folder.
+
+    No folder keeps what is on disk and uses none of it; a limit of 0 on disk deletes it.
+    """
+
+    params: CacheParams
+
+
+class DescribeCache(msgspec.Struct, frozen=True, kw_only=True, tag=True):
+    """Tell what is kept of prompts; answered by CacheDescribed. Needs no model."""
+
+    request_id: str
+
+
+class ClearCache(msgspec.Struct, frozen=True, kw_only=True, tag=True):
+    """Drop all that is kept of prompts, on disk too; answered by CacheDescribed. What is being computed stays."""
+
+    request_id: str
+
+
+class ForgetChats(msgspec.Struct, frozen=True, kw_only=True, tag=True):
+    """Drop all that is kept of these chats, on disk too."""
+
+    chat_ids: tuple[str, ...]
+
+
+class OpenChat(msgspec.Struct, frozen=True, kw_only=True, tag=True):
+    """Begin to read what is kept of a chat on disk: it is about to be gone on with."""
+
+    chat_id: str
+
+
+class KeptPrompt(msgspec.Struct, frozen=True, kw_only=True):
+    """Something the prompt cache holds.
+
+    Attributes:
+        source: where: `slot`, `ram` or `disk`. One chat may be in several places.
+        last_used: seconds since 1970; None of a slot.
+    """
+
+    source: CacheSource
+    model_name: str
+    num_tokens: int
+    num_bytes: int
+    chat_id: str | None
+    last_used: float | None
+
+
+class CacheDescribed(msgspec.Struct, frozen=True, kw_only=True, tag=True):
+    """Answer to DescribeCache and ClearCache.
+
+    Attributes:
+        ram_bytes, max_ram_bytes: of snapshots in memory; 0 without a model.
+        disk_bytes, max_disk_bytes: of files, of all models; 0 without a folder.
+    """
+
+    request_id: str
+    kept: tuple[KeptPrompt, ...]
+    ram_bytes: int
+    max_ram_bytes: int
+    disk_bytes: int
+    max_disk_bytes: int

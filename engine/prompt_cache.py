@@ -1,0 +1,110 @@
+"""What one worker keeps of prompts, whichever model is loaded: limits, the folder of snapshots, the chats it knew."""
+
+import logging
+import time
+from collections import OrderedDict
+from collections.abc import Iterable
+from pathlib import Path
+
+from engine.backend import StateKeys
+from engine.machine_speed import free_bytes
+from engine.messages import KeptPrompt
+from engine.metrics import CacheMissCause, CacheSource
+from engine.params import CacheParams
+from engine.snapshot_folder import SnapshotFolder
+
+_LOG = logging.getLogger(__name__)
+_MIB = 1 << 20
+_FREE_SHARE = 4  # of the free memory: one in so many parts
+_MAX_CHATS = 1024
+_CLOSE_S = 1.0  # that writing may take when the worker ends: the front end waits for two seconds
+
+NOTHING_KEPT = CacheParams(ram_mib=0)
+
+
+class PromptCache:
+    """Limits and folder of one worker.
+
+    Attributes:
+        folder: None where nothing is written.
+    """
+
+    def __init__(self, params: CacheParams = NOTHING_KEPT) -> None:
+        self.params = NOTHING_KEPT
+        self.folder: SnapshotFolder | None = None
+        self._known: OrderedDict[str, StateKeys] = OrderedDict()
+        self.set_params(params)
+
+    def set_params(self, params: CacheParams) -> None:
+        """Keep to other limits from now on; a limit of no bytes on disk deletes what is there."""
+        before, self.params = self.params, params
+        if (params.folder, params.disk_mib) == (before.folder, before.disk_mib):
+            return
+        self.close()
+        if params.folder:
+            max_bytes = None if params.disk_mib is None else params.disk_mib * _MIB
+            self.folder = SnapshotFolder(Path(params.folder), max_bytes=max_bytes)
+        if params.disk_mib == 0:
+            self.close()
+
+    def ram_bytes(self) -> int:
+        """Return the bytes that snapshots in memory may take."""
+        return free_bytes() // _FREE_SHARE if self.params.ram_mib is None else self.params.ram_mib * _MIB
+
+    def note_chat(self, chat_id: str | None, keys: StateKeys) -> None:
+        """Note with what a chat was computed last."""
+        if chat_id is not None:
+            self._known.pop(chat_id, None)
+            self._known[chat_id] = keys
+            if len(self._known) > _MAX_CHATS:
+                self._known.popitem(last=False)
+
+    def first_cause(self, chat_id: str | None, keys: StateKeys) -> CacheMissCause:
+        """Return why nothing is known of a chat since the model was loaded."""
+        if chat_id is None:
+            return CacheMissCause.FIRST_USE
+        if self.folder is not None and self.folder.has_lost(chat_id):
+            return CacheMissCause.DAMAGED
+        before = self._known.get(chat_id)
+        if before is None:
+            return CacheMissCause.FIRST_USE
+        if before.model == keys.model and before.settings != keys.settings:
+            return CacheMissCause.SETTINGS_CHANGED
+        return CacheMissCause.MODEL_RELOADED
+
+    def describe(self) -> list[KeptPrompt]:
+        """Return what the folder holds."""
+        if self.folder is None:
+            return []
+        return [
+            KeptPrompt(
+                source=CacheSource.DISK,
+                model_name=entry.model_name,
+                num_tokens=len(entry.tokens),
+                num_bytes=entry.num_bytes,
+                chat_id=entry.chat_id,
+                last_used=entry.last_used,
+            )
+            for entry in self.folder.entries
+        ]
+
+    def forget(self, chat_ids: Iterable[str]) -> None:
+        """Delete the files of chats."""
+        gone = list(chat_ids)
+        for chat_id in gone:
+            self._known.pop(chat_id, None)
+        if self.folder is not None:
+            self.folder.forget(gone)
+
+    def clear(self) -> None:
+        """Delete all files."""
+        if self.folder is not None:
+            self.folder.clear()
+
+    def close(self) -> None:
+        """Write what was handed over, as far as the time allows."""
+        folder, self.folder = self.folder, None
+        if folder is not None:
+            began = time.monotonic()
+            folder.close(_CLOSE_S)
+            _LOG.info("the folder of snapshots was closed after %.2f s", time.monotonic() - began)

@@ -1,0 +1,381 @@
+"""The snapshots on disk: which there are, within how many bytes, written and read on threads of their own.
+
+Several processes may share the folder. What a file says is believed only after its checksums; a file that is torn,
+foreign or damaged goes. A file is written under a temporary name and renamed when it is safely on the disk.
+"""
+
+import concurrent.futures
+import contextlib
+import hashlib
+import logging
+import os
+import shutil
+import threading
+import time
+import uuid
+from array import array
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import BinaryIO, NamedTuple
+
+from engine.backend import AdapterKey, StateBytes, StateKeys
+from engine.folder_lock import folder_lock, try_lock
+from engine.snapshot_file import (
+    FileFault,
+    SnapshotContent,
+    SnapshotFileError,
+    SnapshotHeader,
+    read_header,
+    read_snapshot,
+    tokens_to_bytes,
+    write_snapshot,
+)
+
+_LOG = logging.getLogger(__name__)
+_SUFFIX, _PART_SUFFIX, _LOCK_NAME = ".snapshot", ".part", "lock"
+_MOST_BYTES, _DISK_SHARE = 8 << 30, 0.05  # unless a limit was set
+_SPARE_BYTES = 64 << 20  # left free whatever the limit
+_LOCK_WAIT_S = 2.0
+_SCAN_WAIT_S = 1.0  # for the first look at the folder, which a load usually outlasts
+_CHUNK_WAIT_S = 0.25  # between chunks while replies are computed
+
+
+class FolderEntry(NamedTuple):
+    """A file, by its header."""
+
+    name: str
+    keys: StateKeys
+    model_name: str
+    adapters: AdapterKey
+    chat_id: str
+    tokens: "array[int]"
+    checkpoint_tokens: tuple[int, ...]
+    num_bytes: int
+    last_used: float
+    prefill_s_per_token: float | None
+
+
+class FileRead(NamedTuple):
+    """What came of reading a file: all of it, or a fault, after which the file is deleted."""
+
+    entry: FolderEntry
+    content: SnapshotContent | None
+    fault: FileFault | None
+    seconds: float
+
+
+class SnapshotFolder:
+    """The folder of one worker.
+
+    Args:
+        path: made where it is not there.
+        max_bytes: of all files together; None takes 8 GiB, or 5 % of the free disk where that is less.
+    """
+
+    def __init__(self, path: Path, *, max_bytes: int | None) -> None:
+        self.path = path
+        self._max_bytes = max_bytes
+        self._lock = threading.Lock()  # guards the four below
+        self._lost: set[str] = set()  # chats whose files were torn
+        self._entries: dict[str, FolderEntry] = {}
+        self._writing: dict[str, str] = {}  # name -> chat; what is taken out is not written
+        self._num_waiting = 0
+        self._calm = threading.Event()
+        self._calm.set()
+        self._ends_at: float | None = None
+        self._writer = concurrent.futures.ThreadPoolExecutor(1, "engine-snapshot-writer")
+        self._reader = concurrent.futures.ThreadPoolExecutor(1, "engine-snapshot-reader")
+        self._scan_done = self._writer.submit(self._scan)
+
+    @property
+    def max_bytes(self) -> int:
+        """Bytes that all files may take now."""
+        if self._max_bytes is not None:
+            return self._max_bytes
+        try:
+            available = shutil.disk_usage(self.path).free + sum(entry.num_bytes for entry in self.entries)
+        except (OSError, ValueError):
+            return 0
+        return min(_MOST_BYTES, int(available * _DISK_SHARE))
+
+    @property
+    def entries(self) -> list[FolderEntry]:
+        """The files that are known, once the first look is done."""
+        concurrent.futures.wait([self._scan_done], timeout=_SCAN_WAIT_S)
+        with self._lock:
+            return list(self._entries.values())
+
+    @property
+    def is_writing(self) -> bool:
+        """Whether a snapshot is being written or waits for it."""
+        with self._lock:
+            return self._num_waiting > 0
+
+    def has_lost(self, chat_id: str) -> bool:
+        """Whether a file of a chat was torn; told once."""
+        with self._lock:
+            was_lost = chat_id in self._lost
+            self._lost.discard(chat_id)
+        return was_lost
+
+    def set_calm(self, is_calm: bool) -> None:
+        """Tell whether the processor is free: while it is not, writing goes on chunk by chunk, with long pauses."""
+        if is_calm:
+            self._calm.set()
+        else:
+            self._calm.clear()
+
+    def has(self, keys: StateKeys, adapters: AdapterKey, tokens: Sequence[int], *, can_cut: bool) -> bool:
+        """Whether there is a file of just these tokens, or will be; one that begins with them is as good where a memory
+        can be cut."""
+        name = _name_of(keys, adapters, tokens_to_bytes(tokens))
+        with self._lock:
+            if name in self._entries or name in self._writing:
+                return True
+        numbers = array("i", tokens)
+        return can_cut and any(
+            entry.tokens[: len(numbers)] == numbers and entry.keys == keys and entry.adapters == adapters
+            for entry in self.entries
+        )
+
+    def write(self, header: SnapshotHeader, body: Sequence[StateBytes], *, can_cut: bool) -> None:
+        """Write a snapshot when there is time.
+
+        Args:
+            can_cut: whether it stands in for every other that it begins with, and not for those of its chat alone.
+        """
+        name = _name_of(StateKeys(header.model, header.settings), header.adapters, header.tokens)
+        with self._lock:
+            if name in self._entries or name in self._writing:
+                return
+            self._writing[name] = header.chat_id
+            self._num_waiting += 1
+        self._writer.submit(self._write, name, header, body, can_cut)
+
+    def read(self, entry: FolderEntry) -> "concurrent.futures.Future[FileRead]":
+        """Read a file on a thread of its own."""
+        return self._reader.submit(self._read, entry)
+
+    def discard(self, name: str, reason: str) -> None:
+        """Delete a file that is of no use."""
+        _LOG.info("a snapshot on disk was discarded (%s)", reason)
+        self._delete([name])
+
+    def forget(self, chat_ids: Iterable[str]) -> None:
+        """Delete all files of chats, and write none that waits."""
+        gone = set(chat_ids)
+        with self._lock:
+            self._writing = {name: chat for name, chat in self._writing.items() if chat not in gone}
+        self._delete([entry.name for entry in self.entries if entry.chat_id in gone])
+
+    def clear(self) -> None:
+        """Delete all files."""
+        with self._lock:
+            self._writing = {}
+        self._delete([path.name for path in self._files()])
+
+    def flush(self, wait_s: float) -> None:
+        """Wait until what was handed over is written."""
+        self._calm.set()
+        concurrent.futures.wait([self._writer.submit(lambda: None)], timeout=wait_s)
+
+    def close(self, wait_s: float) -> None:
+        """Write what was handed over, as far as the time allows, and end the threads."""
+        self._ends_at = time.monotonic() + wait_s
+        self._calm.set()
+        self._writer.shutdown(wait=True)
+        self._reader.shutdown(wait=True, cancel_futures=True)
+
+    # --- writer thread ---
+
+    def _scan(self) -> None:
+        try:
+            self.path.mkdir(mode=0o700, parents=True, exist_ok=True)
+            with folder_lock(self.path / _LOCK_NAME, wait_s=_LOCK_WAIT_S):
+                for part in self.path.glob(f"*{_PART_SUFFIX}"):
+                    _delete_unless_locked(part)
+        except (OSError, ValueError) as error:
+            _LOG.warning("the folder of the prompt cache cannot be used: %s", error)
+            self._max_bytes = 0
+            return
+        for path in self._files():
+            self._look_at(path)
+        if self._max_bytes is not None:
+            self._trim(0)
+
+    def _look_at(self, path: Path) -> None:
+        try:
+            header, status = read_header(path), path.stat()
+        except SnapshotFileError as error:
+            if error.fault is not FileFault.GONE:
+                self.discard(path.name, str(error))
+                if error.chat_id is not None:
+                    with self._lock:
+                        self._lost.add(error.chat_id)
+            return
+        except OSError:
+            return
+        if path.name != _name_of(StateKeys(header.model, header.settings), header.adapters, header.tokens) + _SUFFIX:
+            self.discard(path.name, "it has another file's name")
+            return
+        self._note(path.name, header, status.st_size, status.st_mtime)
+
+    def _note(self, file_name: str, header: SnapshotHeader, num_bytes: int, last_used: float) -> None:
+        entry = FolderEntry(
+            name=file_name,
+            keys=StateKeys(header.model, header.settings),
+            model_name=header.model_name,
+            adapters=header.adapters,
+            chat_id=header.chat_id,
+            tokens=header.token_ids(),
+            checkpoint_tokens=tuple(count for count, _ in header.checkpoints),
+            num_bytes=num_bytes,
+            last_used=last_used,
+            prefill_s_per_token=header.prefill_s_per_token,
+        )
+        with self._lock:
+            self._entries[file_name.removesuffix(_SUFFIX)] = entry
+
+    def _write(self, name: str, header: SnapshotHeader, body: Sequence[StateBytes], can_cut: bool) -> None:
+        try:
+            self._write_file(name, header, body, can_cut=can_cut)
+        except (OSError, ValueError) as error:
+            _LOG.warning("a snapshot could not be written: %s", error)
+        except Exception:  # nobody waits for the outcome
+            _LOG.exception("a snapshot could not be written")
+        finally:
+            with self._lock:
+                self._writing.pop(name, None)
+                self._num_waiting -= 1
+
+    def _write_file(self, name: str, header: SnapshotHeader, body: Sequence[StateBytes], *, can_cut: bool) -> None:
+        if not self._is_wanted(name, header):
+            return
+        part = self.path / f"{name}-{uuid.uuid4().hex[:8]}{_PART_SUFFIX}"
+        try:
+            with os.fdopen(os.open(part, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
+                try_lock(file.fileno())
+                is_whole = write_snapshot(file, header, body, self._may_go_on)
+                _sync(file)
+            if is_whole and self._is_wanted(name, header):
+                self._commit(part, name, header, can_cut=can_cut)
+        finally:
+            with contextlib.suppress(OSError):
+                part.unlink(missing_ok=True)
+
+    def _is_wanted(self, name: str, header: SnapshotHeader) -> bool:
+        with self._lock:
+            if name not in self._writing:
+                return False
+        if header.num_body_bytes > self.max_bytes:
+            return False
+        return shutil.disk_usage(self.path).free > header.num_body_bytes + _SPARE_BYTES and self._may_go_on()
+
+    def _may_go_on(self) -> bool:
+        self._calm.wait(_CHUNK_WAIT_S)
+        return self._ends_at is None or time.monotonic() < self._ends_at
+
+    def _commit(self, part: Path, name: str, header: SnapshotHeader, *, can_cut: bool) -> None:
+        num_bytes, path = part.stat().st_size, self.path / f"{name}{_SUFFIX}"
+        with folder_lock(self.path / _LOCK_NAME, wait_s=_LOCK_WAIT_S):
+            self._trim(num_bytes)
+            part.replace(path)
+            _sync_folder(self.path)
+        self._note(path.name, header, num_bytes, time.time())
+        with self._lock:
+            is_wanted = name in self._writing
+        if not is_wanted:  # it was forgotten this very moment
+            self._delete([path.name])
+            return
+        tokens, keys = header.token_ids(), StateKeys(header.model, header.settings)
+        self._delete(
+            [
+                other.name
+                for other in self.entries
+                if len(other.tokens) < len(tokens)
+                and other.keys == keys
+                and other.adapters == header.adapters
+                and (can_cut or other.chat_id == header.chat_id)
+                and tokens[: len(other.tokens)] == other.tokens
+            ]
+        )
+
+    def _trim(self, num_new_bytes: int) -> None:
+        """Delete what was used longest ago, until so many bytes fit."""
+        found = []
+        for path in self._files():
+            with contextlib.suppress(OSError):
+                status = path.stat()
+                found.append((status.st_mtime, status.st_size, path.name))
+        found.sort()
+        excess = sum(size for _, size, _ in found) + num_new_bytes - self.max_bytes
+        for _, size, name in found:
+            if excess <= 0:
+                break
+            self._delete([name])
+            excess -= size
+
+    # --- any thread ---
+
+    def _files(self) -> list[Path]:
+        try:
+            return sorted(self.path.glob(f"*{_SUFFIX}"))
+        except (OSError, ValueError):
+            return []
+
+    def _delete(self, names: Sequence[str]) -> None:
+        for name in names:
+            with contextlib.suppress(OSError, ValueError):
+                (self.path / name).unlink(missing_ok=True)
+            with self._lock:
+                self._entries.pop(name.removesuffix(_SUFFIX), None)
+
+    def _read(self, entry: FolderEntry) -> FileRead:
+        began = time.perf_counter()
+        path = self.path / entry.name
+        try:
+            content = read_snapshot(path)
+            with contextlib.suppress(OSError):
+                os.utime(path)
+            if content.header.token_ids() != entry.tokens:
+                raise SnapshotFileError(FileFault.DAMAGED, "it holds other tokens")
+        except SnapshotFileError as error:
+            self.discard(entry.name, str(error))
+            return FileRead(entry, None, error.fault, time.perf_counter() - began)
+        except MemoryError:
+            _LOG.warning("there is no memory for a snapshot of %d bytes", entry.num_bytes)
+            return FileRead(entry, None, FileFault.GONE, time.perf_counter() - began)
+        return FileRead(entry, content, None, time.perf_counter() - began)
+
+
+def _name_of(keys: StateKeys, adapters: AdapterKey, tokens: bytes) -> str:
+    """Return the name of a file, which says all of what it holds: the same again takes the same place."""
+    digest = hashlib.blake2b(repr((keys.model, keys.settings, adapters)).encode(), digest_size=20)
+    digest.update(tokens)
+    return digest.hexdigest()
+
+
+def _sync(file: BinaryIO) -> None:
+    file.flush()
+    os.fsync(file.fileno())
+
+
+def _sync_folder(path: Path) -> None:
+    if os.name == "posix":
+        descriptor = os.open(path, os.O_RDONLY)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
+
+
+def _delete_unless_locked(part: Path) -> None:
+    """Delete what a process left that ended while it wrote."""
+    with contextlib.suppress(OSError):
+        descriptor = os.open(part, os.O_RDWR)
+        try:
+            is_left = try_lock(descriptor)
+        finally:
+            os.close(descriptor)
+        if is_left:
+            part.unlink(missing_ok=True)
