@@ -2,7 +2,7 @@
 
 import contextlib
 import time
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 from app.bench.machine_state import machine_state
 from app.compare.results import CellMachine
@@ -15,9 +15,10 @@ class MachineWatch:
 
     Args:
         pids: processes whose work is ours, beside this one; None among them is passed over.
+        clock: seconds.
     """
 
-    def __init__(self, pids: Iterable[int | None]) -> None:
+    def __init__(self, pids: Iterable[int | None], *, clock: Callable[[], float] = time.perf_counter) -> None:
         import psutil
 
         self._processes = []
@@ -27,11 +28,12 @@ class MachineWatch:
         self._before = machine_state()
         self._busy = _busy_s()
         self._own = self._own_s()
-        self._at = time.perf_counter()
+        self._clock = clock
+        self._at = clock()
 
     def look(self) -> CellMachine:
         """Return what it was like until now."""
-        seconds = time.perf_counter() - self._at
+        seconds = self._clock() - self._at
         busy, own = _busy_s(), self._own_s()
         now = machine_state()
         load = None
