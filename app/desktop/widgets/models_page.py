@@ -5,9 +5,7 @@ from collections.abc import Sequence
 from PySide6.QtCore import QEvent, QPoint, Qt, Signal
 from PySide6.QtGui import QKeyEvent, QResizeEvent
 from PySide6.QtWidgets import (
-    QFrame,
     QHBoxLayout,
-    QLineEdit,
     QPushButton,
     QSizePolicy,
     QStackedWidget,
@@ -16,26 +14,23 @@ from PySide6.QtWidgets import (
 )
 
 from app.desktop.itemmodels.model_list import ModelListModel
-from app.desktop.itemmodels.model_rows import Line, ModelRow, Sort, list_lines
+from app.desktop.itemmodels.model_rows import Line, ModelRow, list_lines
 from app.desktop.rendering.plain import isolated, shortened
-from app.desktop.theme.glyphs import GlyphButton
 from app.desktop.theme.theme import Theme
 from app.desktop.widgets.escape_key import is_escape_offered
 from app.desktop.widgets.models_details import FileDetails
 from app.desktop.widgets.models_folders import FolderPanel
+from app.desktop.widgets.models_head import ModelsHead
 from app.desktop.widgets.models_jobs import JobStrips
 from app.desktop.widgets.models_quantise import QuantisePanel
 from app.desktop.widgets.models_rows import ModelsDelegate
 from app.desktop.widgets.plain_label import plain_label
 from app.desktop.widgets.sidebar_rows import RowList
-from app.desktop.widgets.still_combo_box import StillComboBox
 
 # With less room than this the list and the panel take turns.
 _WIDE = 680
 _PANEL, _MIN_PANEL = 350, 290
 _PANEL_SHARE = 0.4
-_WITH_TITLE = 480
-_SEARCH = 240
 
 
 class ModelsPage(QWidget):
@@ -65,19 +60,9 @@ class ModelsPage(QWidget):
         self.setObjectName("modelsPage")
         self.setAttribute(Qt.WidgetAttribute.WA_StyledBackground)
         self.setAccessibleName(self.tr("Models"))
-        self.back_button = GlyphButton(theme, "back", self.tr("Back (Esc)"), size=32)
-        self.search = QLineEdit()
-        self.search.setPlaceholderText(self.tr("Search models"))
-        self.search.setAccessibleName(self.tr("Search models"))
-        self.search.setClearButtonEnabled(True)
-        self.sort = StillComboBox(theme)
-        self.sort.setAccessibleName(self.tr("Order"))
-        for order, label in self._orders():
-            self.sort.addItem(label, order)
-        self.folders_button = QPushButton(self.tr("Folders"))
-        self.folders_button.setProperty("kind", "outline")
-        self.folders_button.setCheckable(True)
-        self.rescan_button = GlyphButton(theme, "retry", self.tr("Look through the folders again"), size=28)
+        self.head = ModelsHead(theme)
+        self.search, self.sort = self.head.search, self.head.sort
+        self.folders_button, self.rescan_button = self.head.folders_button, self.head.rescan_button
         self.jobs = JobStrips(theme)
         self.list = RowList(theme, self.tr("Models"))
         self.list.setObjectName("modelsList")
@@ -183,16 +168,8 @@ class ModelsPage(QWidget):
         else:
             self.closed.emit()
 
-    def _orders(self) -> tuple[tuple[Sort, str], ...]:
-        return (
-            (Sort.NAME, self.tr("By name")),
-            (Sort.SIZE, self.tr("By size")),
-            (Sort.TYPE, self.tr("By type")),
-            (Sort.USED, self.tr("By last use")),
-        )
-
     def _connect(self) -> None:
-        self.back_button.clicked.connect(self.closed)
+        self.head.back_button.clicked.connect(self.closed)
         self.search.textChanged.connect(self._show_lines)
         self.sort.currentIndexChanged.connect(self._show_lines)
         self.folders_button.clicked.connect(self._on_folders)
@@ -212,16 +189,6 @@ class ModelsPage(QWidget):
         self._theme.changed.connect(self._on_theme_changed)
 
     def _build(self) -> None:
-        head = QFrame()
-        head.setObjectName("pageHead")
-        self._head_row = QHBoxLayout(head)
-        self._title = plain_label(self.tr("Models"), role="title")
-        self._title.setWordWrap(False)
-        self._head_row.addWidget(self.back_button)
-        self._head_row.addWidget(self._title)
-        self._head_row.addStretch(1)
-        for part in (self.search, self.sort, self.rescan_button, self.folders_button):
-            self._head_row.addWidget(part)
         self._middle = self._new_middle()
         self._left = QWidget()
         left = QVBoxLayout(self._left)
@@ -244,7 +211,7 @@ class ModelsPage(QWidget):
         outer = QVBoxLayout(self)
         outer.setContentsMargins(0, 0, 0, 0)
         outer.setSpacing(0)
-        outer.addWidget(head)
+        outer.addWidget(self.head)
         outer.addLayout(body, 1)
 
     def _new_middle(self) -> QWidget:
@@ -361,18 +328,14 @@ class ModelsPage(QWidget):
         self._panels.setFixedWidth(beside if is_wide else max(self.width(), 1))
         has_panel = self._is_panel_open or (is_wide and not self.list.isHidden())
         self._panels.setVisible(has_panel)
-        self._title.setVisible(self.width() >= px(_WITH_TITLE))
         self._left.setVisible(is_wide or not self._is_panel_open)
         for panel in (self.details, self.quantise, self.folders):
             panel.set_alone(is_alone=not is_wide or panel is not self.details)
-        self.search.setMaximumWidth(px(_SEARCH))
         for label in (self._headline, self._lead):
             label.setMinimumWidth(1)
 
     def _on_theme_changed(self) -> None:
         px = self._theme.px
-        self._head_row.setContentsMargins(px(8), px(4), px(8), px(4))
-        self._head_row.setSpacing(px(8))
         self._left_box.setContentsMargins(px(12), px(8), px(12), px(8))
         self._left_box.setSpacing(px(4))
         self._summary.setContentsMargins(px(12), px(4), 0, px(2))

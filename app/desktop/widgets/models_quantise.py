@@ -9,6 +9,7 @@ from PySide6.QtWidgets import (
     QLabel,
     QPushButton,
     QScrollArea,
+    QSizePolicy,
     QVBoxLayout,
     QWidget,
 )
@@ -34,6 +35,7 @@ class LevelBox(CheckBox):
     def __init__(self, theme: Theme, level: LevelChoice) -> None:
         name = shown_name(level.type_name)
         super().__init__(theme, name)
+        self.setSizePolicy(QSizePolicy.Policy.Fixed, QSizePolicy.Policy.Fixed)  # rather the other text is wrapped
         self.level = level
         bits = self.tr("{bits} bits per weight").format(bits=f"{level.bits_per_weight:.2f}")
         self.size_text = exact_text(level.num_bytes)
@@ -44,7 +46,7 @@ class LevelBox(CheckBox):
         self._spoken = ", ".join((name, self.size_text, *texts))
         self.setAccessibleName(self._spoken)
         self.size_label = plain_label(self.size_text, role="muted")
-        self.size_label.setWordWrap(False)
+        self.size_label.setAlignment(Qt.AlignmentFlag.AlignTrailing | Qt.AlignmentFlag.AlignVCenter)
 
     def set_matrix(self, *, has_matrix: bool) -> None:
         """Say whether it can be made now."""
@@ -159,8 +161,8 @@ class QuantisePanel(QWidget):
         for level in offer.levels:
             box = self.boxes[level.type_name] = LevelBox(self._theme, level)
             row = QHBoxLayout()
-            row.addWidget(box, 1)
-            row.addWidget(box.size_label)
+            row.addWidget(box)
+            row.addWidget(box.size_label, 1)
             self._levels.addLayout(row)
             box.setChecked(level.type_name in chosen)
             box.toggled.connect(self._update)

@@ -1,5 +1,7 @@
 """ModelsDelegate: paints the lines of the Models page, in columns where there is room for them."""
 
+from collections.abc import Sequence
+
 from PySide6.QtCore import QPointF, QRect, QSize, Qt
 from PySide6.QtGui import QFont, QPainter
 from PySide6.QtWidgets import QStyledItemDelegate, QStyleOptionViewItem
@@ -100,7 +102,7 @@ class ModelsDelegate(QStyledItemDelegate):
             return
         painter.setPen(self._theme.colour("muted"))
         texts = [figure for figure in figures if figure] + self._where(file)
-        paint_line(painter, mirrored(option, lower), " · ".join(texts))
+        paint_line(painter, mirrored(option, lower), _joined(texts))
 
     def _paint_fit(
         self,
@@ -150,7 +152,7 @@ class ModelsDelegate(QStyledItemDelegate):
             parts.append(text)
         if model.licence:
             parts.append(isolated(shortened(model.licence, 40)))
-        return " · ".join(parts)
+        return _joined(parts)
 
     def _figures(self, file: FileRow) -> list[str]:
         """Return size, bits, context and speed; empty where one is not known."""
@@ -170,3 +172,8 @@ class ModelsDelegate(QStyledItemDelegate):
             places = ", ".join(isolated(shortened(place, 80)) for place in file.also_in)
             texts.append(self.tr("also in {places}").format(places=places))
         return texts
+
+
+def _joined(parts: Sequence[str]) -> str:
+    """Return parts in a row; each reads in its own direction, whatever that of the window."""
+    return " · ".join(f"\u2068{part}\u2069" for part in parts)
