@@ -48,6 +48,8 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestReport, pytest.TestReport]:
     """Remember whether a test failed: what it left then is not worth a second report."""
     report = yield
+    # What hostile texts leave in a log would not pass between the processes that share the tests.
+    report.sections = [(name, text.encode(errors="backslashreplace").decode()) for name, text in report.sections]
     if report.failed:
         item.stash[_HAS_FAILED] = True
     return report
