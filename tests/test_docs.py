@@ -106,7 +106,10 @@ def test_readme_names_keys_and_options_that_are_there() -> None:
         subprocess.run(
             [sys.executable, "-m", "app", *command, "--help"], cwd=ROOT, capture_output=True, text=True, check=True
         )
-        for command in ([], ["chat"], ["doctor"], ["bench"], ["compare"], ["quantize"])
+        for command in (
+            *([], ["chat"], ["doctor"], ["bench"], ["compare"], ["quantize"]),
+            *(["models", "scan"], ["models", "inspect"], ["models", "fit"]),
+        )
     ]
     known = set(re.findall(r"(?<![\w-])--?[a-z][a-z-]*", "".join(each.stdout for each in helps)))
     flags = set(re.findall(r"(?<!\S)--?[a-z][a-z-]*", examples))
