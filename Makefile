@@ -49,7 +49,7 @@ check: install-test
 	$(OFFSCREEN) $(RUN) -m pytest -q tests/test_architecture.py
 
 soak: install-test
-	$(OFFSCREEN) $(RUN) -m pytest -m soak --timeout=7200 tests/soak $(ARGS)
+	$(OFFSCREEN) $(RUN) -m pytest -m soak --timeout=7200 tests/soak tests/e2e $(ARGS)
 
 bench: install-test
 	$(RUN) -m benchmarks.engine $(ARGS)

@@ -93,6 +93,7 @@ def _ask(driver: EngineDriver, *adapters: tuple[Path, float], chat_id: str | Non
     return driver.wait_finished(_send(driver, *adapters, chat_id=chat_id))
 
 
+@pytest.mark.soak  # the tiny model is asked the same below, at a fraction of the time
 def test_reply_does_not_depend_on_the_adapters_before_it_on_the_starter(
     start: _Start, starter_path: Path, tmp_path: Path
 ) -> None:

@@ -123,7 +123,7 @@ def test_model_menu_offers_starter_recent_files_and_a_dialog(desk: Any) -> None:
     desk.parts.picker.remember("/models/a & b.gguf")
     menu = desk.parts.picker.menu()
     texts = [action.text() for action in menu.actions() if not action.isSeparator()]
-    assert texts == ["Starter model  (starter)", "a && b", "Open a file …"]
+    assert texts == ["Starter model  (starter)", "a && b", "All models …", "Open a file …"]
     with desk.qtbot.waitSignal(desk.parts.picker.model_chosen) as caught:
         menu.actions()[2].trigger()
     assert caught.args == ["/models/a & b.gguf"]
