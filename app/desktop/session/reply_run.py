@@ -50,6 +50,7 @@ class ReplyRun(QObject):
         self.reply = reply
         self._bridge = around.bridge
         self._costs = around.costs
+        self._recorder = around.recorder
         self._clock = around.clock
         self._before = reply.begun()  # what it had before its request
         self._begun = reply.begun()
@@ -86,6 +87,7 @@ class ReplyRun(QObject):
         bridge.delta_received.connect(self._on_delta)
         bridge.reply_finished.connect(self._on_finished)
         bridge.reply_failed.connect(self._on_failed)
+        store = self._recorder.store
         may_read_ahead = self._costs is None or self._costs.may_read_ahead()
         self._request_id = bridge.generate(
             messages,
@@ -94,6 +96,7 @@ class ReplyRun(QObject):
             options=options,
             adapters=engine_adapters(self.reply.settings),
             read_ahead=may_read_ahead,
+            is_private=store is None or not store.is_kept,  # what is not kept here is kept nowhere
         )
         if self._costs is not None:
             self._costs.begin(self._request_id)

@@ -20,7 +20,8 @@ from app.desktop.theme.theme import Theme
 from app.desktop.widgets.escape_key import is_escape_offered
 from app.desktop.widgets.plain_label import plain_label
 from app.desktop.widgets.setting_controls import SettingControl, build_control, fit_control, translated
-from app.settings import SettingInfo, Settings, setting_infos
+from app.setting_info import SettingInfo
+from app.settings import Settings, setting_infos
 
 _COLUMN = 640
 _NARROW = 480
