@@ -200,7 +200,7 @@ class ReplyRun(QObject):
                 reply.thinking_s = (self._begun.thinking_s or 0.0) + event.metrics.thinking_s
         reply.state = ReplyState.DONE
         reply.finish_reason, reply.stop_string = event.finish_reason, event.stop_string
-        reply.metrics = event.metrics
+        reply.metrics, reply.cache = event.metrics, event.cache
         # A reply that went on has tokens of two requests, and only its text says where the first ended.
         reply.token_ids = event.token_ids if not self._before.text and not self._before.thinking else ()
         self._close(event)
