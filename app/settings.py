@@ -132,7 +132,7 @@ class Settings:
             step=256,
             unit="MiB",
             lowest="automatic",
-            section="Read before",
+            section="Prompt cache",
         ),
     ] = -1
     chat_disk_mib: Annotated[
@@ -147,7 +147,7 @@ class Settings:
             step=1024,
             unit="MiB",
             lowest="automatic",
-            section="Read before",
+            section="Prompt cache",
         ),
     ] = -1
     read_ahead_above: Annotated[

@@ -226,6 +226,7 @@ def build_window(
         background=serial,
         retention_days=lambda: user.now.retention_days,
         show_notice=lambda notice: actions.show_notice(notice),
+        forget=kept.forget,
     )
     InspectorPresenter(
         window,
@@ -278,6 +279,7 @@ def build_window(
         formats=formats,
         starter=starter,
         settings=user,
+        kept=kept,
         show_models=models.show,
         open_link=open_link,
     )

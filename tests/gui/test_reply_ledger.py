@@ -5,10 +5,13 @@ from pathlib import Path
 from typing import Any, cast
 
 import pytest
+from PySide6.QtCore import Qt
+from PySide6.QtTest import QTest
 
-from app.desktop.session.turns import ReplyTurn
+from app.desktop.session.turns import ReplyTurn, TurnAction
+from app.desktop.widgets.details_card import DetailsCard
 from app.desktop.widgets.reply_facts import fact_groups
-from app.desktop.widgets.reply_ledger import ledger_text
+from app.desktop.widgets.reply_ledger import LedgerLabel, ledger_text
 from app.desktop.widgets.reply_row import ReplyRow
 from engine import CacheMissCause, CacheReport, CacheSource, PrefillProgress
 from tests.gui.scripted_engine import Desk, metrics
@@ -142,6 +145,18 @@ def test_line_is_there_while_the_prompt_is_read_so_that_nothing_moves_at_the_end
     assert row.ledger_text == "1,204 of 1,251 tokens reused from disk, 3.1 s saved"
     assert row.height() == before
     assert desk.parts.readouts.value("reused") == "1,204 of 1,251"
+
+
+@pytest.mark.qt_log_ignore("propagateSizeHints")  # of the platform without a screen, about a window of its own
+def test_click_on_the_line_asks_for_the_details(desk: Desk) -> None:
+    finish_with(desk, desk.say("question"), REPORT)
+    row = last_row(desk)
+    [label] = row.findChildren(LedgerLabel)
+    with desk.qtbot.waitSignal(row.action_requested) as signal:
+        QTest.mouseClick(label, Qt.MouseButton.LeftButton)
+    assert signal.args == [TurnAction.DETAILS]
+    for card in desk.window.findChildren(DetailsCard):
+        card.close()
 
 
 def test_row_without_a_line_has_no_room_for_it(desk: Desk) -> None:

@@ -3,7 +3,9 @@
 from collections.abc import Mapping
 from typing import Any
 
-from PySide6.QtCore import QCoreApplication
+from PySide6.QtCore import QCoreApplication, Qt, Signal
+from PySide6.QtGui import QMouseEvent
+from PySide6.QtWidgets import QLabel, QWidget
 
 from app.desktop.session.turns import ReplyTurn
 from app.desktop.widgets.cache_causes import cause_text
@@ -13,6 +15,36 @@ from engine import CacheMissCause, CacheReport, CacheSource
 # Less is nobody's business: each prompt has the beginning of its format in common with every other.
 _WORTH_TOKENS = 32
 _WORTH_S = 0.05
+
+
+class LedgerLabel(QLabel):
+    """Shows that line; it wraps, for a cause that is cut is none.
+
+    Signals:
+        clicked: the details are wanted.
+    """
+
+    clicked = Signal()
+
+    def __init__(self, parent: QWidget) -> None:
+        super().__init__(parent)
+        self.setTextFormat(Qt.TextFormat.PlainText)
+        self.setWordWrap(True)
+        self.setProperty("role", "meta")
+        self.setCursor(Qt.CursorShape.PointingHandCursor)
+        self.setToolTip(_tr("Show the details of this reply"))
+
+    def show_turn(self, turn: ReplyTurn) -> None:
+        """Show what there is to be said of a reply."""
+        text = ledger_text(turn)
+        self.setText(text)
+        self.setAccessibleName(text)
+        self.setVisible(bool(text))
+
+    def mouseReleaseEvent(self, event: QMouseEvent) -> None:
+        """Tell of a click."""
+        if event.button() is Qt.MouseButton.LeftButton and self.rect().contains(event.position().toPoint()):
+            self.clicked.emit()
 
 
 def ledger_text(turn: ReplyTurn) -> str:

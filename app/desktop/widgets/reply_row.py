@@ -17,7 +17,7 @@ from app.desktop.widgets.error_block import ErrorBlock
 from app.desktop.widgets.message_rows import MessageRow, TextWidget, time_text
 from app.desktop.widgets.reply_body import ReplyBody
 from app.desktop.widgets.reply_contents import Part
-from app.desktop.widgets.reply_ledger import ledger_text
+from app.desktop.widgets.reply_ledger import LedgerLabel, ledger_text
 from app.desktop.widgets.reply_outcome import (
     dropped_details,
     dropped_text,
@@ -76,7 +76,7 @@ class ReplyRow(MessageRow):
         self.body.save_requested.connect(self.save_requested)
         self._meta = ElidedLabel(self)
         self._meta.setProperty("role", "meta")
-        self._ledger: ElidedLabel | None = None
+        self._ledger: LedgerLabel | None = None
         self._copied_timer = QTimer(self)
         self._copied_timer.setSingleShot(True)
         self._copied_timer.setInterval(_COPIED_MS)
@@ -122,7 +122,7 @@ class ReplyRow(MessageRow):
     @property
     def ledger_text(self) -> str:
         """The line that says what was reused; empty where it says nothing."""
-        return "" if self._ledger is None or self._ledger.isHidden() else self._ledger.whole
+        return "" if self._ledger is None or self._ledger.isHidden() else self._ledger.text()
 
     @property
     def continue_button(self) -> QPushButton:
@@ -263,10 +263,10 @@ class ReplyRow(MessageRow):
         if self.editor is not None:
             self.editor.restyle()
 
-    def _parts(self) -> tuple[bool, str, bool, bool]:
+    def _parts(self) -> tuple[bool, str, bool, str]:
         """Return what the height depends on beside the texts."""
         has_error = self._error is not None and not self._error.isHidden()
-        return has_error, self.dropped_text, self._fold is None or self._fold.isHidden(), bool(self.ledger_text)
+        return has_error, self.dropped_text, self._fold is None or self._fold.isHidden(), self.ledger_text
 
     def _refresh_fold(self) -> None:
         turn = self.reply
@@ -294,16 +294,12 @@ class ReplyRow(MessageRow):
             self._dropped.setToolTip(dropped_details(dropped))
 
     def _refresh_ledger(self) -> None:
-        text = ledger_text(self.reply)
         if self._ledger is None:
-            if not text:
+            if not ledger_text(self.reply):
                 return
-            self._ledger = ElidedLabel(self)
-            self._ledger.setProperty("role", "meta")
-        self._ledger.setVisible(bool(text))
-        self._ledger.set_whole(text)
-        self._ledger.setAccessibleName(text)
-        self._ledger.setToolTip(text)
+            self._ledger = LedgerLabel(self)
+            self._ledger.clicked.connect(lambda: self.action_requested.emit(TurnAction.DETAILS))
+        self._ledger.show_turn(self.reply)
 
     def _on_fold_toggled(self) -> None:
         self._shown.is_fold_open = self.fold.is_open
@@ -344,7 +340,7 @@ class ReplyRow(MessageRow):
             self._error.setGeometry(0, y + px(4), width, height)
             y += height + px(8)
         if self._ledger is not None and not self._ledger.isHidden():
-            height = self._ledger.sizeHint().height()
+            height = self._ledger.heightForWidth(width)
             self._ledger.setGeometry(0, y, width, height)
             y += height
         # The line keeps its height in every state, so nothing jumps when a reply ends.
