@@ -1,5 +1,6 @@
 """What was not read again stands below the reply, with the time that saved, and the cause of what was."""
 
+import math
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, cast
@@ -48,6 +49,8 @@ def turn_with(
         ),
         (turn_with(1204), "1,204 of 1,251 tokens reused"),
         (turn_with(1204, seconds_saved=-0.4), "1,204 of 1,251 tokens reused"),
+        (turn_with(1204, seconds_saved=math.nan), "1,204 of 1,251 tokens reused"),
+        (turn_with(1204, seconds_saved=math.inf), "1,204 of 1,251 tokens reused"),
         (turn_with(12, seconds_saved=0.02), ""),
         (turn_with(0, cause=CacheMissCause.FIRST_USE, miss_message=0), ""),
         (
@@ -86,7 +89,20 @@ def turn_with(
         (ReplyTurn("Small", text="x", metrics=metrics(num_cached_tokens=0)), ""),
     ],
     ids=[
-        *("slot", "memory", "disk", "no-rate", "slower", "little", "first-use", "evicted", "damaged", "edited"),
+        *(
+            "slot",
+            "memory",
+            "disk",
+            "no-rate",
+            "slower",
+            "no-number",
+            "endless",
+            "little",
+            "first-use",
+            "evicted",
+            "damaged",
+            "edited",
+        ),
         *("system-prompt", "message-after-system-prompt", "little-again", "no-report"),
     ],
 )

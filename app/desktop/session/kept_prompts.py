@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from PySide6.QtCore import QObject, Signal
+from PySide6.QtCore import QObject, QTimer, Signal
 
 from app.desktop.bridge.background import Background
 from app.desktop.bridge.engine_bridge import EngineBridge
@@ -14,6 +14,7 @@ from app.store import ChatStore
 from engine import CacheDescribed, CacheParams, ModelDescription
 
 _FLUSH_S = 1.0
+_DAY_MS = 24 * 3600 * 1000
 _SETTINGS = ("chat_memory_mib", "chat_disk_mib")
 
 
@@ -57,6 +58,9 @@ class KeptPrompts(QObject):
         self._folder = folder
         self._background = background
         self._dropping: dict[str, list[str]] = {}  # request -> the chats that are dropped when it is answered
+        self._daily = QTimer(self)  # as chats in the trash are purged in a window that stays open
+        self._daily.setInterval(_DAY_MS)
+        self._daily.timeout.connect(self.drop_purged)
         bridge.cache_described.connect(self._on_described)
         bridge.cache_not_described.connect(self._on_not_described)
         settings.changed.connect(self._on_setting_changed)
@@ -84,6 +88,8 @@ class KeptPrompts(QObject):
         """Drop what is kept of chats that were deleted for good, and of those with such messages."""
         store = self._chats.recorder.store
         if store is not None:
+            if not self._daily.isActive():
+                self._daily.start()
             self._background.run(lambda: _read_purged(store), self._drop, lambda error: None)  # the next start tries
 
     def _drop(self, chat_ids: Sequence[str]) -> None:

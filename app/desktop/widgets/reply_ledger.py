@@ -15,6 +15,7 @@ from engine import CacheMissCause, CacheReport, CacheSource
 # Less is nobody's business: each prompt has the beginning of its format in common with every other.
 _WORTH_TOKENS = 32
 _WORTH_S = 0.05
+_MOST_S = 1e7  # a stored account is believed up to here
 
 
 class LedgerLabel(QLabel):
@@ -54,11 +55,11 @@ def ledger_text(turn: ReplyTurn) -> str:
         prefill = turn.prefill
         if not turn.is_open or prefill is None or prefill.num_cached_tokens < _WORTH_TOKENS:
             return ""
-        return _reused(prefill.num_cached_tokens, prefill.num_total_tokens, CacheSource.NONE, None)
+        return _reused(prefill.num_cached_tokens, prefill.num_total_tokens, CacheSource.NONE, "")
     parts = []
     if metrics.num_cached_tokens >= _WORTH_TOKENS:
-        saved_s = report.seconds_saved if report is not None else None
-        parts.append(_reused(metrics.num_cached_tokens, metrics.num_prompt_tokens, metrics.cache_source, saved_s))
+        counts = metrics.num_cached_tokens, metrics.num_prompt_tokens
+        parts.append(_reused(*counts, metrics.cache_source, saved_text(report)))
     cause = metrics.cache_miss_cause
     num_read = metrics.num_prompt_tokens - metrics.num_cached_tokens
     if cause is not None and cause is not CacheMissCause.FIRST_USE and num_read >= _WORTH_TOKENS:
@@ -84,20 +85,17 @@ def start_text(report: CacheReport | None, settings: Mapping[str, Any]) -> str:
 
 def saved_text(report: CacheReport | None) -> str:
     """Return the time that was saved; empty where that is nothing or not known."""
-    if report is None or report.seconds_saved is None or report.seconds_saved < _WORTH_S:
-        return ""
-    return duration_text(report.seconds_saved)
+    saved_s = report.seconds_saved if report is not None else None
+    return duration_text(saved_s) if saved_s is not None and _WORTH_S <= saved_s <= _MOST_S else ""
 
 
-def _reused(some: int, total: int, source: CacheSource, saved_s: float | None) -> str:
+def _reused(some: int, total: int, source: CacheSource, saved: str) -> str:
     words = {
         CacheSource.RAM: _tr("{some} of {all} tokens reused from memory"),
         CacheSource.DISK: _tr("{some} of {all} tokens reused from disk"),
     }.get(source, _tr("{some} of {all} tokens reused"))
     text = words.format(some=count_text(some), all=count_text(total))
-    if saved_s is None or saved_s < _WORTH_S:
-        return text
-    return _tr("{reused}, {time} saved").format(reused=text, time=duration_text(saved_s))
+    return _tr("{reused}, {time} saved").format(reused=text, time=saved) if saved else text
 
 
 def _tr(text: str) -> str:
