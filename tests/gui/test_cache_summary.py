@@ -172,3 +172,18 @@ def test_menu_of_a_chat_forgets_what_is_cached_of_it(desk: Desk) -> None:
     menu.close()
     assert desk.client.last(ForgetChats).chat_ids == (chat_id,)
     assert any("read from the beginning" in notice.text for notice in desk.window.notices.notices)
+
+
+def test_tab_goes_from_the_limit_on_disk_to_the_buttons_and_on(
+    desk: Desk, open_settings: Callable[[], SettingsPage]
+) -> None:
+    page = open_settings()
+    answer(desk, page, described(desk.client.last(DescribeCache).request_id))
+    page.row("chat_disk_mib").control.setFocus()
+    seen = []
+    for _ in range(3):
+        focused = QApplication.focusWidget()
+        assert focused is not None
+        QTest.keyClick(focused, Qt.Key.Key_Tab)
+        seen.append(QApplication.focusWidget())
+    assert seen == [page.cache.clear_button, page.cache.off_button, page.row("read_ahead_above").control]
