@@ -9,7 +9,6 @@ import datetime
 import enum
 import functools
 import logging
-import math
 import os
 import tempfile
 import tomllib
@@ -21,6 +20,7 @@ from typing import Annotated, Any
 import tomli_w
 
 from app.errors import SettingsError
+from app.setting_info import SettingInfo
 
 SCHEMA_VERSION = 1
 
@@ -50,55 +50,6 @@ class SendKey(enum.Enum):
 
     ENTER = "enter"
     MOD_ENTER = "mod-enter"  # Ctrl+Enter, or Cmd+Enter on macOS
-
-
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class SettingInfo:
-    """What a person is shown about one setting, and what it may hold.
-
-    Attributes:
-        type: type of the value; an enum is stored by its value.
-        choices: what the values of an enum are called, in the order of its members.
-        minimum, maximum, step: of a number.
-        unit, unit_of_one: what follows a number, and the number one where that differs.
-        section: heading of the settings page it stands under; "" for one that the page does not show, because the
-            window sets it where it is used.
-        is_nested: whether the values of a table may be tables, lists, numbers and truth values too, not texts alone.
-        default: None means that the setting may be absent.
-        name: filled in from the field.
-    """
-
-    type: type[Any]
-    label: str
-    help: str
-    choices: tuple[str, ...] = ()
-    minimum: float | None = None
-    maximum: float | None = None
-    step: float = 1
-    unit: str = ""
-    unit_of_one: str = ""
-    section: str = ""
-    is_nested: bool = False
-    name: str = ""
-    default: Any = None
-
-    def from_toml(self, value: Any) -> Any:
-        """Return the value of the setting.
-
-        Raises:
-            ValueError: `value` is not what this setting may hold.
-        """
-        if issubclass(self.type, enum.Enum):
-            return self.type(value)
-        if self.type is float and isinstance(value, int):
-            value = value if isinstance(value, bool) else float(value)
-        if not isinstance(value, self.type) or (isinstance(value, bool) and self.type is not bool):
-            raise ValueError(f"{self.name} is no {self.type.__name__}")
-        if self.type is dict and not self.is_nested and not all(isinstance(item, str) for item in value.values()):
-            raise ValueError(f"{self.name} holds something that is no text")
-        if self.minimum is not None and not self.minimum <= value <= (self.maximum or math.inf):
-            raise ValueError(f"{self.name} is outside {self.minimum} to {self.maximum}")
-        return value
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -169,6 +120,36 @@ class Settings:
             section="Chats",
         ),
     ] = 30
+    chat_memory_mib: Annotated[
+        int,
+        SettingInfo(
+            type=int,
+            label="Memory for chats",
+            help="Going back to a chat reads nothing again. 0 keeps none; automatic takes up to a quarter of what is "
+            "free.",
+            minimum=-1,
+            maximum=16_777_216,
+            step=256,
+            unit="MiB",
+            lowest="automatic",
+            section="Prompt cache",
+        ),
+    ] = -1
+    chat_disk_mib: Annotated[
+        int,
+        SettingInfo(
+            type=int,
+            label="Disk for chats",
+            help="Chats go on at once after a restart. 0 writes nothing and deletes what there is; automatic takes up "
+            "to 8 GiB, or 5 % of the free disk.",
+            minimum=-1,
+            maximum=16_777_216,
+            step=1024,
+            unit="MiB",
+            lowest="automatic",
+            section="Prompt cache",
+        ),
+    ] = -1
     read_ahead_above: Annotated[
         int,
         SettingInfo(

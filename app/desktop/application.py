@@ -68,6 +68,7 @@ def run_window(paths: Paths, *, model: str | None, fake_engine: bool) -> int:
         shelf=lambda user, bridge: _shelf(paths, user, bridge, fake_engine=fake_engine),
         memory=MemoryRecord.in_paths(paths),
         settings_file=str(paths.settings_file),
+        cache_dir=str(paths.prompt_cache_dir),
         adapter_files=open_adapter_files(paths),
     )
     saving.begin(parts.background, parts.actions.show_notice, parts.window.notices.dismiss)

@@ -26,6 +26,7 @@ from app.desktop.session.chat_recorder import ChatRecorder
 from app.desktop.session.chat_settings import ChatSettings
 from app.desktop.session.chats import Chats
 from app.desktop.session.conversation import Conversation
+from app.desktop.session.kept_prompts import KeptPrompts, cache_params
 from app.desktop.session.memory_lessons import MemoryLessons
 from app.desktop.session.model_session import ChooseModel, ModelSession, Starter
 from app.desktop.session.reply_costs import ReplyCosts
@@ -74,6 +75,7 @@ class WindowParts:
     model: ModelSession
     chats: Chats
     keeping: ChatKeeping
+    kept: KeptPrompts
     picker: ModelPicker
     sidebar: Sidebar
     trash: TrashPage
@@ -126,6 +128,7 @@ def build_window(
     shelf: MakeShelf,
     memory: MemoryRecord | None = None,
     settings_file: str = "",
+    cache_dir: str = "",
     adapter_files: AdapterFiles | None = None,
     open_link: Callable[[str], object] | None = None,
 ) -> WindowParts:
@@ -139,6 +142,7 @@ def build_window(
         shelf: makes what knows the model files of this computer, when it is first needed.
         memory: learns what models take.
         settings_file: where the settings are kept, to be shown.
+        cache_dir: where the engine keeps what it has read of chats; empty is nowhere.
         adapter_files: finds adapters; None looks beside the model alone.
         open_link: opens a target that the user agreed to; None hands it to the desktop.
     """
@@ -146,7 +150,15 @@ def build_window(
     bridge.start()
     background, serial = Background(bridge), SerialBackground(bridge)
     user = UserSettings(settings, save)
-    model = ModelSession(bridge, background, choose, bridge, known=known, params=user.load_params)
+    model = ModelSession(
+        bridge,
+        background,
+        choose,
+        bridge,
+        known=known,
+        params=user.load_params,
+        cache=lambda: cache_params(user.now, cache_dir),
+    )
     if memory is not None:
         MemoryLessons(bridge, model, background, memory)
     formats = ChatFormatChoice(model, settings.chat_formats, save)
@@ -164,6 +176,7 @@ def build_window(
         costs=ReplyCosts(user, model),
     )
     chats = Chats(around, serial)
+    kept = KeptPrompts(bridge, model=model, chats=chats, settings=user, folder=cache_dir, background=serial)
     counts = TokenCounts(bridge, model)
     inspector = InspectorParts(
         readouts=Readouts(theme),
@@ -213,6 +226,7 @@ def build_window(
         background=serial,
         retention_days=lambda: user.now.retention_days,
         show_notice=lambda notice: actions.show_notice(notice),
+        forget=kept.forget,
     )
     InspectorPresenter(
         window,
@@ -265,6 +279,7 @@ def build_window(
         formats=formats,
         starter=starter,
         settings=user,
+        kept=kept,
         show_models=models.show,
         open_link=open_link,
     )
@@ -275,6 +290,8 @@ def build_window(
     sidebar.hit_opened.connect(lambda chat_id, node_id, text: _open_hit(chats, find, chat_id, node_id, text))
     keeping = ChatKeeping(chats, background, actions.show_notice, window.notices.dismiss)
     keeping.opened.connect(frame.open_last_chat)
+    keeping.opened.connect(kept.drop_purged)
+    trash.purge_requested.connect(lambda _: kept.drop_purged())  # after the lists have had it purged
     keeping.unkept.connect(sidebar.show_problem)
     return WindowParts(
         theme=theme,
@@ -286,6 +303,7 @@ def build_window(
         model=model,
         chats=chats,
         keeping=keeping,
+        kept=kept,
         picker=picker,
         sidebar=sidebar,
         trash=trash,

@@ -14,7 +14,7 @@ from app.desktop.widgets.sidebar import Sidebar
 from app.desktop.widgets.trash_page import TrashPage
 from app.store import ChatRow
 
-_DELETED = "chat-deleted"
+_DELETED, _FORGOTTEN = "chat-deleted", "chat-forgotten"
 
 
 class ListPresenter(QObject):
@@ -23,6 +23,7 @@ class ListPresenter(QObject):
     Args:
         background: where lists are put in order, one after the other.
         retention_days: tells how long the trash keeps.
+        forget: drops what is cached of a chat.
     """
 
     def __init__(
@@ -35,6 +36,7 @@ class ListPresenter(QObject):
         background: Background,
         retention_days: Callable[[], int],
         show_notice: Callable[[Notice], None],
+        forget: Callable[[str], None],
     ) -> None:
         super().__init__(window)
         self._window = window
@@ -44,11 +46,13 @@ class ListPresenter(QObject):
         self._background = background
         self._retention_days = retention_days
         self._show_notice = show_notice
+        self._forget = forget
         self._titles: dict[str, str] = {}
         sidebar.chat_opened.connect(self._open)
         sidebar.renamed.connect(chats.rename)
         sidebar.pin_toggled.connect(lambda chat_id, is_pinned: chats.set_pinned(chat_id, is_pinned=is_pinned))
         sidebar.delete_requested.connect(lambda chat_id: chats.delete(chat_id, self._titles.get(chat_id, "")))
+        sidebar.forget_requested.connect(self._on_forget)
         sidebar.search_changed.connect(self._on_search_changed)
         sidebar.trash_requested.connect(self.show_trash)
         trash.restore_requested.connect(self._on_restore)
@@ -131,6 +135,11 @@ class ListPresenter(QObject):
 
         text = self.tr("The chat is in the trash.")
         self._show_notice(Notice(key=_DELETED, text=text, hint=title, actions=((self.tr("Undo"), undo),)))
+
+    def _on_forget(self, chat_id: str) -> None:
+        self._forget(chat_id)
+        text = self.tr("What was cached of the chat is deleted. Its next message is read from the beginning.")
+        self._show_notice(Notice(key=_FORGOTTEN, text=text, hint=self._titles.get(chat_id, "")))
 
     def _on_failed(self, error: Exception) -> None:
         raise error

@@ -12,6 +12,7 @@ from app.desktop.list_presenter import ListPresenter
 from app.desktop.rendering.links import is_allowed
 from app.desktop.session.chat_format_choice import ChatFormatChoice
 from app.desktop.session.chats import Chats
+from app.desktop.session.kept_prompts import KeptPrompts
 from app.desktop.session.model_session import ModelSession, ModelState, Starter
 from app.desktop.session.turns import ReplyState
 from app.desktop.session.user_settings import UserSettings
@@ -63,6 +64,7 @@ class WindowActions(QObject):
         formats: ChatFormatChoice,
         starter: Callable[[], Starter],
         settings: UserSettings,
+        kept: KeptPrompts,
         show_models: Callable[[], None],
         open_link: Callable[[str], object] | None = None,
     ) -> None:
@@ -80,6 +82,7 @@ class WindowActions(QObject):
         self._formats = formats
         self._starter = starter
         self._settings = settings
+        self._kept = kept
         self._picked: tuple[str, str] | None = None  # the chat for which the user picked a model, and which
         self._open_link = open_link or (lambda target: QDesktopServices.openUrl(QUrl(target)))
         calls: Calls = {
@@ -252,8 +255,11 @@ class WindowActions(QObject):
             self._settings_page = page = SettingsPage(self._theme, self._window)
             page.show_file(self._settings_file)
             page.changed.connect(self._settings.set)
+            page.clear_requested.connect(self._kept.clear)
+            self._kept.described.connect(page.cache.show_kept)
             page.closed.connect(lambda: self._window.show_page(None))
         self._settings_page.show_settings(self._settings.now)
+        self._kept.describe()
         self._window.show_page(self._settings_page)
 
     def _needs_notice(self, error: ErrorInfo) -> bool:

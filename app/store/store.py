@@ -5,7 +5,7 @@ Writes are queued for one thread and return at once; reads go over a connection 
 
 import sqlite3
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future
 from pathlib import Path
 from typing import TypeVar
@@ -208,6 +208,18 @@ class ChatStore:
         """Remove for good what was in the trash for the whole retention; to be called at the start and once a day."""
         now = self._clock()
         return self._write(lambda connection: trash.purge_expired(connection, now, self._retention_s))
+
+    def note_purged(self, chat_id: str) -> Future[None]:
+        """Note that whatever was computed of a chat, and is kept elsewhere, is to go."""
+        return self._write(lambda connection: trash.note_purged(connection, (chat_id,)))
+
+    def list_purged(self) -> list[str]:
+        """Return the chats of which that is still to be done: purged ones, and those with messages that were."""
+        return self._read(trash.read_purged)
+
+    def forget_purged(self, chat_ids: Sequence[str]) -> Future[None]:
+        """Note that it was done."""
+        return self._write(lambda connection: trash.forget_purged(connection, chat_ids))
 
     # Measuring runs
 

@@ -6,6 +6,7 @@ retention at once. A clock that was wrong for a day, or leapt by years, costs no
 """
 
 import sqlite3
+from collections.abc import Iterable
 
 from app.store.search import forget_row, index_row
 
@@ -13,6 +14,7 @@ DAY_S = 86400.0
 
 _SEEN = "clock_seen"
 _COUNTED = "clock_counted"
+_PURGED = "purged "  # and the id of a chat: text of it is gone for good here, and is to go elsewhere too
 _NUM_STEPS = 4  # a text in the trash is purged after at least so many looks at the clock
 
 
@@ -71,6 +73,7 @@ def purge_chat(connection: sqlite3.Connection, chat_id: str) -> bool:
         forget_row(connection, number, content, thinking)
     connection.execute("DELETE FROM drafts WHERE chat_id = ?", (chat_id,))
     connection.execute("DELETE FROM chats WHERE id = ?", (chat_id,))
+    note_purged(connection, (chat_id,))
     return True
 
 
@@ -80,13 +83,32 @@ def purge_expired(connection: sqlite3.Connection, now: float, retention_s: float
     chats = connection.execute("SELECT id FROM chats WHERE deleted_clock <= ?", (before,)).fetchall()
     num_chats = sum(purge_chat(connection, chat_id) for (chat_id,) in chats)
     nodes = connection.execute(
-        "SELECT seq, content, thinking FROM nodes WHERE deleted_clock <= ? AND state <> 'open'", (before,)
+        "SELECT seq, content, thinking, chat_id FROM nodes WHERE deleted_clock <= ? AND state <> 'open'", (before,)
     ).fetchall()
-    for number, content, thinking in nodes:
+    note_purged(connection, {chat_id for *_, chat_id in nodes})
+    for number, content, thinking, _ in nodes:
         forget_row(connection, number, content, thinking)
         _empty(connection, number)
         index_row(connection, number, "", "")
     return num_chats + len(nodes)
+
+
+def note_purged(connection: sqlite3.Connection, chat_ids: Iterable[str]) -> None:
+    """Note that copies of these chats which others keep have to go, until `forget_purged`."""
+    connection.executemany(
+        "INSERT OR REPLACE INTO facts (name, value) VALUES (?, 0)", [(_PURGED + chat_id,) for chat_id in chat_ids]
+    )
+
+
+def read_purged(connection: sqlite3.Connection) -> list[str]:
+    """Return the chats of which that was noted."""
+    found = connection.execute("SELECT name FROM facts WHERE name >= ? AND name < ?", (_PURGED, _PURGED[:-1] + "!"))
+    return [name.removeprefix(_PURGED) for (name,) in found]
+
+
+def forget_purged(connection: sqlite3.Connection, chat_ids: Iterable[str]) -> None:
+    """Note that nothing is left of these chats."""
+    connection.executemany("DELETE FROM facts WHERE name = ?", [(_PURGED + chat_id,) for chat_id in chat_ids])
 
 
 def _empty(connection: sqlite3.Connection, number: int) -> None:

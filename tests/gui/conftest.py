@@ -48,6 +48,7 @@ def make_desk(theme: Theme, qtbot: QtBot, data_dir: Path) -> Iterator[Callable[.
             save=lambda name, value: saved.append((name, value)),
             known=KnownModels(data_dir / "known-models.json"),
             shelf=lambda *_: shelf,
+            cache_dir=str(data_dir / "prompt-cache"),
             open_link=opened.append,
         )
         desk = Desk(parts, client, qtbot)

@@ -9,9 +9,10 @@ from PySide6.QtCore import Qt
 from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QComboBox, QLabel, QMenu
 
+from app.desktop.widgets.setting_controls import WholeControl
 from app.desktop.widgets.settings_page import SettingRow, SettingsPage
 from app.settings import FollowMode, SendKey, Theme, setting_infos
-from engine import Generate
+from engine import Generate, LoadModel, SetCache
 from tests.gui.scripted_engine import Desk
 
 LONG = "A line of a long reply.\n\n" * 60
@@ -103,12 +104,37 @@ def tells_energy_and_cost(desk: Desk) -> None:
     assert reply.metrics.cost_per_million_tokens is not None
 
 
+def limits_memory_at_once(desk: Desk) -> None:
+    assert desk.client.last(SetCache).params.ram_mib is None
+    control = row_of(desk, "chat_memory_mib").control
+    for expected in (0, 256, 512):
+        QTest.keyClick(control, Qt.Key.Key_Up)
+        assert desk.client.last(SetCache).params.ram_mib == expected
+    assert ("chat_memory_mib", 512) in desk.saved
+    for _ in range(3):
+        QTest.keyClick(control, Qt.Key.Key_Down)
+    assert isinstance(control, WholeControl)
+    assert control.text() == "automatic"
+    assert desk.client.last(SetCache).params.ram_mib is None
+
+
+def limits_disk_at_once(desk: Desk) -> None:
+    QTest.keyClick(row_of(desk, "chat_disk_mib").control, Qt.Key.Key_Up)
+    params = desk.client.last(SetCache).params
+    assert (params.disk_mib, params.ram_mib) == (0, None)
+    assert params.folder.endswith("prompt-cache")
+    desk.load()
+    assert desk.client.last(LoadModel).cache == params
+
+
 EFFECTS: dict[str, Callable[[Desk], None]] = {
     "theme": has_other_theme,
     "zoom": has_other_size,
     "send_key": sends_with_other_key,
     "follow": stays_where_it_is,
     "retention_days": tells_other_number_of_days,
+    "chat_memory_mib": limits_memory_at_once,
+    "chat_disk_mib": limits_disk_at_once,
     "read_ahead_above": reads_ahead_only_with_power,
     "power_watts": tells_energy_and_cost,
     "electricity_price": tells_energy_and_cost,

@@ -16,7 +16,8 @@ from pytestqt.qtbot import QtBot
 import app.settings
 from app.desktop.theme.theme import Theme
 from app.desktop.widgets.settings_page import SettingsPage
-from app.settings import FollowMode, SettingInfo, Settings, SettingsStore, setting_infos
+from app.setting_info import SettingInfo
+from app.settings import FollowMode, Settings, SettingsStore, setting_infos
 
 
 @pytest.fixture

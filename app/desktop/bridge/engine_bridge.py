@@ -12,11 +12,15 @@ from PySide6.QtCore import QObject, Qt, QTimer, Signal, Slot
 from engine import (
     Abort,
     Adapter,
+    CacheDescribed,
+    CacheParams,
     CancelLoad,
     ChatMessage,
+    ClearCache,
     Counted,
     CountTokens,
     Delta,
+    DescribeCache,
     DescribeEngine,
     EngineClient,
     EngineDescribed,
@@ -26,6 +30,7 @@ from engine import (
     Event,
     Failed,
     Finished,
+    ForgetChats,
     Generate,
     Hello,
     LoadCancelled,
@@ -36,9 +41,11 @@ from engine import (
     MeasureMachine,
     ModelLoaded,
     ModelParams,
+    OpenChat,
     PrefillProgress,
     PromptOptions,
     SamplingParams,
+    SetCache,
     StateChanged,
     ThreadsChanged,
     TurnsDropped,
@@ -77,6 +84,8 @@ class EngineBridge(QObject):
         engine_described: EngineDescription.
         machine_measured: MachineSpeed.
         machine_not_measured: ErrorInfo.
+        cache_described: CacheDescribed.
+        cache_not_described: request id.
         engine_died: EngineDied; every open request has failed before.
     """
 
@@ -96,6 +105,8 @@ class EngineBridge(QObject):
     engine_described = Signal(object)
     machine_measured = Signal(object)
     machine_not_measured = Signal(object)
+    cache_described = Signal(object)
+    cache_not_described = Signal(str)
     engine_died = Signal(object)
 
     _woken = Signal()
@@ -109,6 +120,7 @@ class EngineBridge(QObject):
         self._counts: set[str] = set()
         self._descriptions: set[str] = set()
         self._measures: set[str] = set()
+        self._cache_questions: set[str] = set()
         self._worker_pid: int | None = None
         self._engine: EngineDescription | None = None
         self._is_woken = False
@@ -140,15 +152,18 @@ class EngineBridge(QObject):
         except EngineError as error:
             self._on_event(EngineDied(exit_code=None, log_tail=(), error=error.info()))
 
-    def load_model(self, path: str, params: ModelParams, *, is_known: bool = False) -> str:
+    def load_model(
+        self, path: str, params: ModelParams, *, is_known: bool = False, cache: CacheParams | None = None
+    ) -> str:
         """Load a model and return the request id.
 
         Args:
+            cache: limits of the prompt cache from now on; None leaves them.
             is_known: whether the file was loaded before with these settings, so that it needs no trial.
         """
         request_id = _new_id("load")
         self._loads.add(request_id)
-        self._client.send(LoadModel(request_id=request_id, path=path, params=params, is_known=is_known))
+        self._client.send(LoadModel(request_id=request_id, path=path, params=params, is_known=is_known, cache=cache))
         self._timer.start()
         return request_id
 
@@ -165,6 +180,7 @@ class EngineBridge(QObject):
         options: PromptOptions,
         adapters: Sequence[Adapter] = (),
         read_ahead: bool = True,
+        is_private: bool = False,
     ) -> str:
         """Ask for a reply and return the request id; see Generate."""
         request_id = _new_id("reply")
@@ -178,6 +194,7 @@ class EngineBridge(QObject):
                 adapters=tuple(adapters),
                 options=options,
                 read_ahead=read_ahead,
+                is_private=is_private,
             )
         )
         self._timer.start()
@@ -205,6 +222,25 @@ class EngineBridge(QObject):
         request_id = _new_id("measure")
         self._measures.add(request_id)
         self._client.send(MeasureMachine(request_id=request_id))
+
+    def set_cache(self, params: CacheParams) -> None:
+        """Set the limits of the prompt cache; see SetCache."""
+        self._client.send(SetCache(params=params))
+
+    def describe_cache(self, *, clears: bool = False) -> str:
+        """Ask what is kept of prompts, after all of it was dropped if so wanted, and return the request id."""
+        request_id = _new_id("cache")
+        self._cache_questions.add(request_id)
+        self._client.send(ClearCache(request_id=request_id) if clears else DescribeCache(request_id=request_id))
+        return request_id
+
+    def forget_chats(self, chat_ids: Sequence[str]) -> None:
+        """Drop what is kept of these chats."""
+        self._client.send(ForgetChats(chat_ids=tuple(chat_ids)))
+
+    def open_chat(self, chat_id: str) -> None:
+        """Let what is kept of a chat on disk be read: it is about to be gone on with."""
+        self._client.send(OpenChat(chat_id=chat_id))
 
     def close(self, timeout_s: float) -> None:
         """End the engine; no signal is emitted afterwards."""
@@ -298,6 +334,9 @@ class EngineBridge(QObject):
             case MachineMeasured():
                 self._measures.discard(event.request_id)
                 self.machine_measured.emit(event.speed)
+            case CacheDescribed():
+                self._cache_questions.discard(event.request_id)
+                self.cache_described.emit(event)
             case EngineDied():
                 _LOG.warning("the engine died: %s", event.error.message)
                 self._worker_pid = None
@@ -318,6 +357,9 @@ class EngineBridge(QObject):
         elif event.request_id in self._measures:
             self._measures.discard(event.request_id)
             self.machine_not_measured.emit(event.error)
+        elif event.request_id in self._cache_questions:
+            self._cache_questions.discard(event.request_id)
+            self.cache_not_described.emit(event.request_id)
         else:
             self._descriptions.discard(event.request_id)
 

@@ -12,7 +12,7 @@ from PySide6.QtCore import QObject, Signal
 from app.desktop.bridge.background import Background
 from app.desktop.bridge.engine_bridge import EngineBridge
 from app.known_models import KnownModels
-from engine import EngineDied, ErrorInfo, ModelDescription, ModelParams
+from engine import CacheParams, EngineDied, ErrorInfo, ModelDescription, ModelParams
 
 _LOG = logging.getLogger(__name__)
 
@@ -73,6 +73,7 @@ class ModelSession(QObject):
         choose: finds the file for what the user named, None for the default; runs beside the window's thread.
         known: which files were loaded before; asked and told beside the window's thread.
         params: how to load a model, by the name the settings know it by; asked beside the window's thread.
+        cache: gives the limits of the prompt cache.
 
     Signals:
         changed: state, label, progress or error changed.
@@ -95,6 +96,7 @@ class ModelSession(QObject):
         *,
         known: KnownModels,
         params: ParamsOfModel = _default_params,
+        cache: Callable[[], CacheParams | None] = lambda: None,
     ) -> None:
         super().__init__(parent)
         self._bridge = bridge
@@ -102,6 +104,7 @@ class ModelSession(QObject):
         self._choose = choose
         self._known = known
         self._params_of_model = params
+        self._cache = cache
         self._params = ModelParams()
         self._state = ModelState.NOT_ASKED
         self._wanted: str | None = None
@@ -230,7 +233,7 @@ class ModelSession(QObject):
         self._params = params
         self._loaded = None
         self._progress = 0.0
-        self._request_id = self._bridge.load_model(str(chosen.path), params, is_known=is_known)
+        self._request_id = self._bridge.load_model(str(chosen.path), params, is_known=is_known, cache=self._cache())
         self._enter(ModelState.LOADING)
 
     def _on_not_chosen(self, number: int, error: Exception) -> None:

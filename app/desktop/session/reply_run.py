@@ -50,6 +50,7 @@ class ReplyRun(QObject):
         self.reply = reply
         self._bridge = around.bridge
         self._costs = around.costs
+        self._recorder = around.recorder
         self._clock = around.clock
         self._before = reply.begun()  # what it had before its request
         self._begun = reply.begun()
@@ -86,6 +87,7 @@ class ReplyRun(QObject):
         bridge.delta_received.connect(self._on_delta)
         bridge.reply_finished.connect(self._on_finished)
         bridge.reply_failed.connect(self._on_failed)
+        store = self._recorder.store
         may_read_ahead = self._costs is None or self._costs.may_read_ahead()
         self._request_id = bridge.generate(
             messages,
@@ -94,6 +96,7 @@ class ReplyRun(QObject):
             options=options,
             adapters=engine_adapters(self.reply.settings),
             read_ahead=may_read_ahead,
+            is_private=store is None or not store.is_kept,  # what is not kept here is kept nowhere
         )
         if self._costs is not None:
             self._costs.begin(self._request_id)
@@ -197,7 +200,7 @@ class ReplyRun(QObject):
                 reply.thinking_s = (self._begun.thinking_s or 0.0) + event.metrics.thinking_s
         reply.state = ReplyState.DONE
         reply.finish_reason, reply.stop_string = event.finish_reason, event.stop_string
-        reply.metrics = event.metrics
+        reply.metrics, reply.cache = event.metrics, event.cache
         # A reply that went on has tokens of two requests, and only its text says where the first ended.
         reply.token_ids = event.token_ids if not self._before.text and not self._before.thinking else ()
         self._close(event)

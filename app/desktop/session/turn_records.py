@@ -8,10 +8,10 @@ import msgspec
 
 from app.desktop.session.turns import ReplyState, ReplyTurn, Turn, UserTurn
 from app.store import Chat, NewNode, Node, NodeState, Partial, ReplyEnd
-from engine import ErrorInfo, RequestMetrics, Role, TurnsDropped
+from engine import CacheReport, ErrorInfo, RequestMetrics, Role, TurnsDropped
 
 _LOG = logging.getLogger(__name__)
-_DROPPED, _THINKING_S = "dropped", "reply_thinking_s"  # kept beside the measures of the last request
+_DROPPED, _THINKING_S, _CACHE = "dropped", "reply_thinking_s", "cache"  # kept beside the measures of the last request
 _STATES = {
     NodeState.OPEN: ReplyState.INTERRUPTED,
     NodeState.INTERRUPTED: ReplyState.INTERRUPTED,
@@ -61,6 +61,8 @@ def end_of(reply: ReplyTurn) -> ReplyEnd:
     metrics = msgspec.to_builtins(reply.metrics) if reply.metrics is not None else {}
     if reply.dropped is not None:
         metrics[_DROPPED] = msgspec.to_builtins(reply.dropped)
+    if reply.cache is not None:
+        metrics[_CACHE] = msgspec.to_builtins(reply.cache)
     if reply.thinking_s is not None:
         metrics[_THINKING_S] = reply.thinking_s
     return ReplyEnd(
@@ -100,6 +102,7 @@ def _turn_of(node: Node) -> Turn:
         finish_reason=node.finish_reason,
         stop_string=node.stop_string,
         metrics=metrics,
+        cache=_read(node.metrics.get(_CACHE), CacheReport),
         error=_read(node.error, ErrorInfo),
         is_edited=_is_edited(node),
         token_ids=node.token_ids,

@@ -7,7 +7,7 @@ import uuid
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
-from engine import ErrorInfo, FinishReason, PrefillProgress, RequestMetrics, RequestState, TurnsDropped
+from engine import CacheReport, ErrorInfo, FinishReason, PrefillProgress, RequestMetrics, RequestState, TurnsDropped
 
 _UNFINISHED = (FinishReason.ABORT, FinishReason.LENGTH, FinishReason.CONTEXT_FULL)
 
@@ -87,6 +87,7 @@ class ReplyTurn(_Placed):
         request_state: where the engine has it.
         prefill: how far the prompt is read, before the first token.
         finish_reason, stop_string, metrics: set when the reply is done.
+        cache: what the prompt cache did for it; None where that is not known.
         error: set when it failed; the text that had arrived stays.
         is_continuation: it is asked to go on after what it has said.
         is_edited: the user wrote it, or changed what the model had written.
@@ -106,6 +107,7 @@ class ReplyTurn(_Placed):
     finish_reason: FinishReason | None = None
     stop_string: str | None = None
     metrics: RequestMetrics | None = None
+    cache: CacheReport | None = None
     error: ErrorInfo | None = None
     is_continuation: bool = False
     is_edited: bool = False

@@ -24,6 +24,7 @@ from app.desktop.widgets.figures import (
     tokens_text,
 )
 from app.desktop.widgets.param_row import declared_text
+from app.desktop.widgets.reply_ledger import saved_text, start_text
 from app.sampling_layers import changed_values, resolve
 from engine import FinishReason, RequestMetrics, SamplingParams, param_infos
 
@@ -78,6 +79,7 @@ def reply_json(turn: ReplyTurn) -> str:
         "is_edited": turn.is_edited,
         "num_token_ids": len(turn.token_ids),
         "metrics": turn.metrics and turn.metrics.as_dict(),
+        "cache": turn.cache and msgspec.to_builtins(turn.cache),
         "settings": dict(turn.settings),
     }
     return json.dumps(known, indent=2, ensure_ascii=False, default=_plain)
@@ -166,6 +168,10 @@ def _tokens(turn: ReplyTurn) -> tuple[Fact, ...]:
     )
     if metrics.num_cached_tokens:
         reused = _tr("{count}, from {source}").format(count=reused, source=source_text(metrics.cache_source))
+    again, start = "", start_text(turn.cache, turn.settings)
+    if cause is not None:
+        again = _tr("{start}, because {cause}") if start else _tr("because {cause}")
+    num_again = turn.cache.num_recomputed_tokens if turn.cache is not None else 0
     accepted = ""
     if metrics.num_drafted_tokens:
         accepted = _tr("{some} of {all} ({share})").format(
@@ -177,9 +183,19 @@ def _tokens(turn: ReplyTurn) -> tuple[Fact, ...]:
         Fact(_tr("Prompt"), tokens_text(metrics.num_prompt_tokens), _tr("The whole prompt, reused tokens included.")),
         Fact(_tr("Reused"), reused, _tr("Prompt tokens that were in the cache already and were not computed.")),
         Fact(
+            _tr("Time saved"),
+            saved_text(turn.cache),
+            _tr("What computing the reused tokens would have taken, less what it took to bring them back."),
+        ),
+        Fact(
             _tr("Read again"),
-            "" if cause is None else _tr("because {cause}").format(cause=cause_text(cause)),
+            "" if cause is None else again.format(start=start, cause=cause_text(cause)),
             _tr("Why the rest of the prompt had to be computed."),
+        ),
+        Fact(
+            _tr("Of it known before"),
+            tokens_text(num_again) if num_again else "",
+            _tr("Prompt tokens that had been computed for this chat before, and were once more."),
         ),
         Fact(_tr("Written"), tokens_text(metrics.num_generated_tokens), _tr("Tokens that were generated.")),
         Fact(

@@ -17,6 +17,7 @@ from app.desktop.widgets.error_block import ErrorBlock
 from app.desktop.widgets.message_rows import MessageRow, TextWidget, time_text
 from app.desktop.widgets.reply_body import ReplyBody
 from app.desktop.widgets.reply_contents import Part
+from app.desktop.widgets.reply_ledger import LedgerLabel, ledger_text
 from app.desktop.widgets.reply_outcome import (
     dropped_details,
     dropped_text,
@@ -33,7 +34,8 @@ _COPIED_MS = 1500
 
 
 class ReplyRow(MessageRow):
-    """A reply: name, what was left out, thinking, body, an error in place, and a line of numbers of fixed height.
+    """A reply: name, what was left out, thinking, body, an error in place, what of its prompt was reused, and a line of
+    numbers of fixed height.
 
     Signals:
         load_requested: the button of the error.
@@ -74,6 +76,7 @@ class ReplyRow(MessageRow):
         self.body.save_requested.connect(self.save_requested)
         self._meta = ElidedLabel(self)
         self._meta.setProperty("role", "meta")
+        self._ledger: LedgerLabel | None = None
         self._copied_timer = QTimer(self)
         self._copied_timer.setSingleShot(True)
         self._copied_timer.setInterval(_COPIED_MS)
@@ -115,6 +118,11 @@ class ReplyRow(MessageRow):
     def dropped_text(self) -> str:
         """The line that says what the model did not see, empty where it saw everything."""
         return "" if self._dropped is None or self._dropped.isHidden() else self._dropped.text()
+
+    @property
+    def ledger_text(self) -> str:
+        """The line that says what was reused; empty where it says nothing."""
+        return "" if self._ledger is None or self._ledger.isHidden() else self._ledger.text()
 
     @property
     def continue_button(self) -> QPushButton:
@@ -176,6 +184,7 @@ class ReplyRow(MessageRow):
         before = self._parts()
         self._refresh_fold()
         self._refresh_dropped()
+        self._refresh_ledger()
         is_failed = turn.state is ReplyState.FAILED and turn.error is not None
         if turn.error is not None and is_failed:
             is_told = turn.error == self._told
@@ -254,10 +263,10 @@ class ReplyRow(MessageRow):
         if self.editor is not None:
             self.editor.restyle()
 
-    def _parts(self) -> tuple[bool, str, bool]:
+    def _parts(self) -> tuple[bool, str, bool, str]:
         """Return what the height depends on beside the texts."""
         has_error = self._error is not None and not self._error.isHidden()
-        return has_error, self.dropped_text, self._fold is None or self._fold.isHidden()
+        return has_error, self.dropped_text, self._fold is None or self._fold.isHidden(), self.ledger_text
 
     def _refresh_fold(self) -> None:
         turn = self.reply
@@ -283,6 +292,14 @@ class ReplyRow(MessageRow):
         if dropped is not None:
             self._dropped.setText(dropped_text(dropped))
             self._dropped.setToolTip(dropped_details(dropped))
+
+    def _refresh_ledger(self) -> None:
+        if self._ledger is None:
+            if not ledger_text(self.reply):
+                return
+            self._ledger = LedgerLabel(self)
+            self._ledger.clicked.connect(lambda: self.action_requested.emit(TurnAction.DETAILS))
+        self._ledger.show_turn(self.reply)
 
     def _on_fold_toggled(self) -> None:
         self._shown.is_fold_open = self.fold.is_open
@@ -322,6 +339,10 @@ class ReplyRow(MessageRow):
             height = self._error.fit(width)
             self._error.setGeometry(0, y + px(4), width, height)
             y += height + px(8)
+        if self._ledger is not None and not self._ledger.isHidden():
+            height = self._ledger.heightForWidth(width)
+            self._ledger.setGeometry(0, y, width, height)
+            y += height
         # The line keeps its height in every state, so nothing jumps when a reply ends.
         line, x = px(26), width
         if self._actions is not None:

@@ -16,7 +16,7 @@ from PySide6.QtWidgets import (
 from app.desktop.theme.theme import Theme
 from app.desktop.widgets.check_box import CheckBox
 from app.desktop.widgets.still_combo_box import StillComboBox
-from app.settings import SettingInfo
+from app.setting_info import SettingInfo
 
 _WIDTH = 210
 _LARGEST = 2**31 - 1
@@ -91,6 +91,7 @@ class WholeControl(QSpinBox):
         low, high = _limits(info)
         self.setRange(math.ceil(low), math.floor(high))
         self.setSingleStep(max(1, round(info.step)))
+        self.setSpecialValueText(translated(info.lowest))
         self.valueChanged.connect(self._on_changed)
 
     def set_value(self, value: int) -> None:
@@ -102,7 +103,16 @@ class WholeControl(QSpinBox):
 
     def text_of(self, value: int) -> str:
         """Return a value with its unit."""
+        if self._info.lowest and value == self.minimum():
+            return translated(self._info.lowest)
         return f"{value}{_unit(self._info, value)}"
+
+    def stepBy(self, steps: int) -> None:
+        """Go up from what is no amount to the smallest one, and on from there."""
+        if self._info.lowest and self.value() == self.minimum():
+            self.setValue(self.value() + (steps > 0))
+        else:
+            super().stepBy(steps)
 
     def wheelEvent(self, event: QWheelEvent) -> None:
         """Let the page scroll."""

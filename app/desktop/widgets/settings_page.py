@@ -17,13 +17,16 @@ from PySide6.QtWidgets import (
 
 from app.desktop.theme.glyphs import GlyphButton
 from app.desktop.theme.theme import Theme
+from app.desktop.widgets.cache_summary import CacheSummary
 from app.desktop.widgets.escape_key import is_escape_offered
 from app.desktop.widgets.plain_label import plain_label
 from app.desktop.widgets.setting_controls import SettingControl, build_control, fit_control, translated
-from app.settings import SettingInfo, Settings, setting_infos
+from app.setting_info import SettingInfo
+from app.settings import Settings, setting_infos
 
 _COLUMN = 640
 _NARROW = 480
+_CACHE_ON_DISK = "chat_disk_mib"  # the summary of the cache stands below it
 
 
 class SettingRow(QWidget):
@@ -102,9 +105,11 @@ class SettingsPage(QWidget):
 
     Signals:
         changed: name and value of a setting.
+        clear_requested: what is cached of chats is to go.
         closed: the user is done.
     """
 
+    clear_requested = Signal()
     changed = Signal(str, object)
     closed = Signal()
 
@@ -112,6 +117,9 @@ class SettingsPage(QWidget):
         super().__init__(parent)
         self._theme = theme
         self._rows: dict[str, SettingRow] = {}
+        self.cache = CacheSummary(theme)
+        self.cache.clear_requested.connect(self.clear_requested)
+        self.cache.off_requested.connect(lambda: self.changed.emit(_CACHE_ON_DISK, 0))
         self.setObjectName("settingsPage")
         self.setAttribute(Qt.WidgetAttribute.WA_StyledBackground)
         self.setAccessibleName(self.tr("Settings"))
@@ -162,6 +170,7 @@ class SettingsPage(QWidget):
         """Show the values that hold."""
         for name, row in self._rows.items():
             row.set_value(getattr(settings, name))
+        self.cache.set_disk_on(settings.chat_disk_mib != 0)
 
     def show_file(self, path: str) -> None:
         """Say where the settings are kept."""
@@ -207,6 +216,8 @@ class SettingsPage(QWidget):
             row.set_value(info.default)
             self._rows[name] = row
             self._box.addWidget(row)
+            if name == _CACHE_ON_DISK:
+                self._box.addWidget(self.cache)
 
     def _add_heading(self, section: str) -> None:
         heading = plain_label(translated(section).upper(), role="section")
@@ -222,6 +233,7 @@ class SettingsPage(QWidget):
             heading.setContentsMargins(0, px(10), 0, 0)
         for row in self._rows.values():
             row.restyle()
+        self.cache.restyle()
         self._fit()
 
     def _fit(self) -> None:
@@ -233,3 +245,4 @@ class SettingsPage(QWidget):
         self._column.setFixedWidth(max(column, 1))
         for row in self._rows.values():
             row.fit(column)
+        self.cache.fit(column)

@@ -53,6 +53,7 @@ class Sidebar(QFrame):
         new_chat_requested, trash_requested, settings_requested: the buttons.
         renamed: chat and its new title.
         pin_toggled: chat, and whether it is to be pinned.
+        forget_requested: what is cached of the chat is to go; the chat stays.
         delete_requested: the chat goes to the trash.
         search_changed: what is sought, when typing pauses; empty when nothing is.
     """
@@ -62,6 +63,7 @@ class Sidebar(QFrame):
     new_chat_requested = Signal()
     renamed = Signal(str, str)
     pin_toggled = Signal(str, bool)
+    forget_requested = Signal(str)
     delete_requested = Signal(str)
     search_changed = Signal(str)
     trash_requested = Signal()
@@ -229,6 +231,7 @@ class Sidebar(QFrame):
         menu.addAction(_with_keys(self.tr("Rename"), "F2"), lambda: self.begin_rename(chat_id))
         pin = self.tr("Unpin") if is_pinned else self.tr("Pin")
         menu.addAction(pin, lambda: self.pin_toggled.emit(chat_id, not is_pinned))
+        menu.addAction(self.tr("Forget what is cached"), lambda: self.forget_requested.emit(chat_id))
         menu.addSeparator()
         menu.addAction(
             _with_keys(self.tr("Delete"), "Ctrl+Shift+Backspace"), lambda: self.delete_requested.emit(chat_id)

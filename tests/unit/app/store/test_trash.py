@@ -142,3 +142,20 @@ def test_order_of_messages_does_not_depend_on_the_clock(store: ChatStore, clock:
     chat = load(store, chat_id)
     assert [node.content for node in chat.children(ids[0])] == ["a0", "a1", "a2"]
     assert shown(store, chat_id) == ["q1", "a2"]
+
+
+def test_purged_chats_and_chats_with_purged_messages_are_listed_until_others_forgot_them(
+    store: ChatStore, look: Callable[[float], int]
+) -> None:
+    whole, _ = add_chat(store, "q1", "a1")
+    part, ids = add_chat(store, "q2", "a2")
+    add_chat(store, "q3", "a3")
+    store.trash_chat(whole)
+    store.delete_node(ids[1])
+    for _ in range(9):
+        look(10 * DAY_S)
+    assert sorted(store.list_purged()) == sorted((whole, part))
+    store.forget_purged([whole]).result(30)
+    assert store.list_purged() == [part]
+    store.note_purged(whole).result(30)
+    assert sorted(store.list_purged()) == sorted((whole, part))
