@@ -14,6 +14,7 @@ from app.compare.plan import (
 )
 from app.compare.prompt_sets import PromptSet, bundled_prompts, read_prompts, short_prompts
 from app.compare.results import Column, Comparison, Mode, PromptItem
+from app.compare.room_check import RoomCheck
 from app.compare.run_folder import begin_run, keep, list_runs, resume_run
 from app.compare.runner import CompareRun, OnRunEvent, Services
 from app.desktop.session.compare_setup import (
@@ -116,7 +117,7 @@ class CompareSource:
         return keep(comparison, self._paths)
 
     def _services(self, on_event: OnRunEvent) -> Services:
-        return Services(self._make_client, self._settings(), on_event)
+        return Services(self._make_client, self._settings(), on_event, RoomCheck(self._paths, self._make_client))
 
     def _column(self, column: ColumnSetup, setup: CompareSetup, n_ctx: int, at_once: int) -> Column:
         params = ModelParams(n_ctx=n_ctx, n_seq_max=at_once, type_k=column.cache, type_v=column.cache)
