@@ -5,7 +5,8 @@ from pathlib import Path
 
 import pytest
 import shiboken6
-from PySide6.QtCore import QEvent, Qt
+from PySide6.QtCore import QEvent, QPoint, QPointF, Qt
+from PySide6.QtGui import QWheelEvent
 from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QApplication
 from pytestqt.qtbot import QtBot
@@ -13,6 +14,7 @@ from pytestqt.qtbot import QtBot
 from app.compare.results import Mode
 from app.desktop.session.compare_setup import ColumnSetup, CompareSetup
 from app.desktop.theme.theme import Theme
+from app.desktop.widgets.compare_chat import CompareChat
 from app.desktop.widgets.reply_row import ReplyRow
 from app.settings import Theme as ThemeMode
 from tests.gui.compare_hand import BROKEN, LEVEL, OTHER, QUICK, CompareHand
@@ -238,16 +240,41 @@ def test_narrow_window_shows_one_column_and_tabs(hand: CompareHand) -> None:
     assert [strip.is_in_view(lane) for lane in hand.lanes] == [False, True]
 
 
-def test_scrolling_one_column_moves_the_others(hand: CompareHand) -> None:
+def turn_wheel(view: CompareChat) -> None:
+    """Turn the wheel down by a step over a conversation."""
+    centre = QPointF(view.viewport().rect().center())
+    event = QWheelEvent(
+        centre,
+        view.viewport().mapToGlobal(centre),
+        QPoint(0, 0),
+        QPoint(0, -120),
+        Qt.MouseButton.NoButton,
+        Qt.KeyboardModifier.NoModifier,
+        Qt.ScrollPhase.NoScrollPhase,
+        False,
+    )
+    QApplication.sendEvent(view.viewport(), event)
+
+
+@pytest.mark.parametrize("way", ["key", "wheel"])
+@pytest.mark.parametrize("is_together", [True, False], ids=["together", "alone"])
+def test_scrolling_one_column_moves_the_others(hand: CompareHand, way: str, is_together: bool) -> None:
     hand.window.resize(900, 420)
     hand.compare("fake:n_words=64", "fake:n_words=60", text="\n".join(["Say something."] * 15))
     first, second = (lane.chat for lane in hand.lanes)
-    assert first.verticalScrollBar().maximum() > 0
+    hand.page.columns.sync_box.setChecked(is_together)
     first.go_to_start()
-    second.follow()
-    first.setFocus()
-    QTest.keyClick(first, Qt.Key.Key_PageDown)
+    second.go_to_start()
+    if way == "key":
+        first.setFocus()
+        QTest.keyClick(first, Qt.Key.Key_PageDown)
+    else:
+        turn_wheel(first)
+    assert first.verticalScrollBar().value() > 0
     number, share = first.scroll_point()
+    if not is_together:
+        assert second.verticalScrollBar().value() == 0
+        return
     assert second.scroll_point()[0] == number
     assert second.scroll_point()[1] == pytest.approx(share, abs=0.05) or second.is_at_end
 

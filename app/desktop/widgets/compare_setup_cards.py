@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from PySide6.QtCore import Signal
 from PySide6.QtWidgets import QHBoxLayout, QPushButton, QVBoxLayout, QWidget
 
-from app.desktop.session.compare_setup import MAX_COLUMNS, ColumnSetup, ModelOption
+from app.desktop.session.compare_setup import CACHE_TYPES, MAX_COLUMNS, ColumnSetup, ModelOption
 from app.desktop.theme.theme import Theme
 from app.desktop.widgets.compare_setup_card import ColumnCard
 
@@ -61,12 +61,15 @@ class ColumnCards(QWidget):
         """Offer these models; each column that has none gets one of its own, as far as there are some."""
         self._options = options
         taken = {card.setup.model for card in self.cards}
-        for card in self.cards:
+        for number, card in enumerate(self.cards):
             had_none = not card.setup.model
             card.show_models(options)
             if had_none:
                 free = [option.name for option in options if option.name not in taken]
-                card.choose(free[0] if free else card.setup.model)
+                cache = CACHE_TYPES[
+                    0 if free else min(number, len(CACHE_TYPES) - 1)
+                ]  # the same once more tells nothing
+                card.choose_settings(ColumnSetup(free[0] if free else card.setup.model, cache))
                 taken.add(card.setup.model)
         self._on_changed()
 
