@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 from pathlib import Path
 
+import msgspec
 import pytest
 from PySide6.QtCore import QPoint, Qt
 from PySide6.QtTest import QTest
@@ -80,6 +81,21 @@ def test_axes_of_the_chart_are_chosen(ladder: CompareHand) -> None:
     front = [label.split()[-1] for label in result.chart.front]
     assert front[0] == "Q2_K"
     assert front[-1] == "Q8_0"
+
+
+def test_hostile_names_stay_names(hand: CompareHand) -> None:
+    made = sample_comparison()
+    hostile = "\u202egpj.<b>big</b>\n<img src=x> " * 40
+    columns = tuple(msgspec.structs.replace(column, label=f"{hostile}{column.label}") for column in made.columns)
+    comparison = msgspec.structs.replace(made, columns=columns)
+    for event in (Begun(comparison), Ended(comparison, is_finished=True, is_saved=True)):
+        hand.parts.compare.presenter._on_happened(event)
+    hand.qtbot.waitUntil(lambda: hand.page.view is hand.page.result)
+    texts = [row[0] for row in hand.page.result.cells()] + [lane.label for lane in hand.lanes]
+    assert all(text.startswith("\u2068") and len(text) < 200 and "\n" not in text for text in texts)
+    for tab in hand.page.tabs:
+        QTest.mouseClick(tab, Qt.MouseButton.LeftButton)
+        assert not hand.page.grab().isNull()
 
 
 @pytest.mark.parametrize("suffix", [".html", ".json"])
