@@ -8,6 +8,7 @@ import logging
 import signal
 import sys
 from types import TracebackType
+from typing import TYPE_CHECKING
 
 from PySide6.QtCore import QTimer
 from PySide6.QtWidgets import QApplication
@@ -32,6 +33,9 @@ from app.settings import Settings, SettingsStore
 from engine import ProcessClient
 
 __all__ = ["build_window", "run_window"]
+
+if TYPE_CHECKING:
+    from app.desktop.compare_source import CompareSource
 
 _LOG = logging.getLogger(__name__)
 # How long a thread that computes, as one that colours code, may keep the window's thread waiting each time.
@@ -70,6 +74,7 @@ def run_window(paths: Paths, *, model: str | None, fake_engine: bool) -> int:
         settings_file=str(paths.settings_file),
         cache_dir=str(paths.prompt_cache_dir),
         adapter_files=open_adapter_files(paths),
+        comparing=lambda user: _compare_source(paths, user, fake_engine=fake_engine),
     )
     saving.begin(parts.background, parts.actions.show_notice, parts.window.notices.dismiss)
     parts.window.chat_view.empty_state.set_first_run(settings.last_model is None)
@@ -133,6 +138,12 @@ def _shelf(paths: Paths, user: UserSettings, bridge: EngineBridge, *, fake_engin
     from app.desktop.library_opening import open_shelf
 
     return open_shelf(paths, user, bridge, lambda: ProcessClient(fake=fake_engine))
+
+
+def _compare_source(paths: Paths, user: UserSettings, *, fake_engine: bool) -> "CompareSource":
+    from app.desktop.compare_source import CompareSource
+
+    return CompareSource(paths, lambda: user.now, lambda: ProcessClient(fake=fake_engine), is_fake=fake_engine)
 
 
 class _FaultReporter:

@@ -3,6 +3,7 @@
 import dataclasses
 from collections.abc import Callable
 from pathlib import PurePath
+from typing import TYPE_CHECKING
 
 from app.adapter_files import AdapterFiles
 from app.desktop.adapter_presenter import AdapterPresenter
@@ -13,6 +14,7 @@ from app.desktop.bridge.worker_memory import WorkerMemory
 from app.desktop.chat_keeping import ChatKeeping
 from app.desktop.chat_presenter import ChatPresenter
 from app.desktop.code_saving import CodeSaving
+from app.desktop.compare_opening import ComparePlace
 from app.desktop.find_presenter import FindPresenter
 from app.desktop.inspector_presenter import InspectorParts, InspectorPresenter
 from app.desktop.list_presenter import ListPresenter
@@ -58,6 +60,9 @@ from app.sampling_layers import resolve
 from app.settings import Settings
 from engine import EngineClient, SamplingParams
 
+if TYPE_CHECKING:
+    from app.desktop.compare_source import CompareSource
+
 # The window is gone at once; the engine gets this long before it is ended by force.
 _CLOSE_TIMEOUT_S = 1.5
 
@@ -90,6 +95,7 @@ class WindowParts:
     presenter: ChatPresenter
     lists: ListPresenter
     models: ModelsPresenter
+    compare: ComparePlace
     find: FindPresenter
     frame: WindowFrame
     saving: CodeSaving
@@ -109,6 +115,7 @@ class WindowParts:
         self.frame.save()
         self.chats.let_all_go()
         self.background.close()
+        self.compare.close()
         self.adapters.close()
         self.serial.close()
         self.jobs.close()
@@ -131,6 +138,7 @@ def build_window(
     cache_dir: str = "",
     adapter_files: AdapterFiles | None = None,
     open_link: Callable[[str], object] | None = None,
+    comparing: "Callable[[UserSettings], CompareSource] | None" = None,
 ) -> WindowParts:
     """Start the engine behind `client` and build a window for it, not yet shown.
 
@@ -145,6 +153,7 @@ def build_window(
         cache_dir: where the engine keeps what it has read of chats; empty is nowhere.
         adapter_files: finds adapters; None looks beside the model alone.
         open_link: opens a target that the user agreed to; None hands it to the desktop.
+        comparing: makes what the Compare page is fed from, when it is first wanted; None for a window without it.
     """
     bridge = EngineBridge(client)
     bridge.start()
@@ -261,6 +270,19 @@ def build_window(
         choose_model=lambda wanted: actions.choose_model(wanted),
         show_notice=lambda notice: actions.show_notice(notice),
     )
+    compare = ComparePlace(
+        theme,
+        window,
+        make_source=None if comparing is None else lambda: comparing(user),
+        parser=LazyParser(),
+        lexer=CodeLexer(background),
+        formulas=FormulaImages(background),
+        chats=chats,
+        model=model,
+        show_notice=lambda notice: actions.show_notice(notice),
+        ask_about_link=lambda target: actions.ask_about_link(target),
+        save_code=lambda code, name: saving.ask(code, name),
+    )
     crash_card = CrashCard(theme, window)
     window.notices.add_card(crash_card)
     frame = WindowFrame(theme, window, user, chats)
@@ -281,6 +303,7 @@ def build_window(
         settings=user,
         kept=kept,
         show_models=models.show,
+        toggle_compare=compare.toggle,
         open_link=open_link,
     )
     saving = CodeSaving(window, background, actions.show_notice)
@@ -318,6 +341,7 @@ def build_window(
         presenter=presenter,
         lists=lists,
         models=models,
+        compare=compare,
         find=find,
         frame=frame,
         saving=saving,

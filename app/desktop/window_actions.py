@@ -44,6 +44,7 @@ class WindowActions(QObject):
 
     Args:
         show_models: shows the page of models.
+        toggle_compare: shows the Compare page, or leaves it.
         open_link: hands an agreed target to the desktop.
     """
 
@@ -66,6 +67,7 @@ class WindowActions(QObject):
         settings: UserSettings,
         kept: KeptPrompts,
         show_models: Callable[[], None],
+        toggle_compare: Callable[[], None],
         open_link: Callable[[str], object] | None = None,
     ) -> None:
         super().__init__(window)
@@ -88,6 +90,7 @@ class WindowActions(QObject):
         calls: Calls = {
             "model": picker.open_menu,
             "models": show_models,
+            "compare": toggle_compare,
             "settings": self.show_settings,
             "full_screen": self._toggle_full_screen,
             "shortcuts": self._show_shortcuts,
@@ -101,6 +104,7 @@ class WindowActions(QObject):
         self._connect_model()
         self._connect_widgets()
         picker.models_requested.connect(show_models)
+        window.top_bar.compare_requested.connect(toggle_compare)
         self._on_model_changed()
 
     @property

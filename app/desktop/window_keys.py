@@ -81,12 +81,13 @@ def window_keys(window: MainWindow, theme: Theme, calls: Calls) -> tuple[Shortcu
     """Return what is done with the window.
 
     Args:
-        calls: what to do for "model", "models", "settings", "full_screen", "shortcuts" and "quit".
+        calls: what to do for "model", "models", "compare", "settings", "full_screen", "shortcuts" and "quit".
     """
     group = _tr("Window")
     return (
         Shortcut(group=group, label=_tr("Choose a model"), keys=("Ctrl+L",), call=calls["model"]),
         Shortcut(group=group, label=_tr("All models"), keys=("Ctrl+Shift+L",), call=calls["models"]),
+        Shortcut(group=group, label=_tr("Compare models"), keys=("Ctrl+Shift+M",), call=calls["compare"]),
         Shortcut(group=group, label=_tr("Settings"), keys=("Ctrl+,",), call=calls["settings"]),
         Shortcut(group=group, label=_tr("Show or hide the chats"), keys=("Ctrl+B",), call=window.toggle_sidebar),
         Shortcut(group=group, label=_tr("Show or hide the inspector"), keys=("Ctrl+I",), call=window.toggle_inspector),

@@ -47,6 +47,13 @@ def _panel() -> QPainterPath:
     return path
 
 
+def _columns() -> QPainterPath:
+    path = QPainterPath()
+    path.addRoundedRect(QRectF(2, 3, 5, 10), 1.5, 1.5)
+    path.addRoundedRect(QRectF(9, 3, 5, 10), 1.5, 1.5)
+    return path
+
+
 def _sidebar() -> QPainterPath:
     path = QPainterPath()
     path.addRoundedRect(QRectF(2, 3, 12, 10), 2, 2)
@@ -108,6 +115,7 @@ _GLYPHS: dict[str, Callable[[], QPainterPath]] = {
     "copy": _copy,
     "retry": _retry,
     "panel": _panel,
+    "columns": _columns,
     "sidebar": _sidebar,
     "dots": _dots,
     "search": _search,

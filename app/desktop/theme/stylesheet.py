@@ -10,7 +10,7 @@ Px = Callable[[float], int]
 def application_stylesheet(c: Colours, px: Px) -> str:
     """Return the Qt stylesheet of the whole application."""
     first = (_bases, _buttons, _inputs, _frames, _scroll_bars, _menus)
-    parts = (*first, _finding, _inspector, _pages, _models, _conversation)
+    parts = (*first, _finding, _inspector, _pages, _models, _comparing, _conversation)
     return "".join(part(c, px) for part in parts)
 
 
@@ -259,6 +259,30 @@ def _models(c: Colours, px: Px) -> str:
     QHeaderView::section {{ background:{c.bg};color:{c.muted};border:0;border-bottom:1px solid {c.border};
         padding:{px(4)}px {px(8) + 3}px;font-size:{px(12)}px; }}
     #modelTemplate {{ background:{c.code};color:{c.text};border:0;padding:{px(8)}px; }}
+    """
+
+
+def _comparing(c: Colours, px: Px) -> str:
+    return f"""
+    #comparePage, #compareBody, #laneStrip {{ background:{c.bg}; }}
+    #compareLane {{ background:{c.bg};border:0;border-right:1px solid {c.border}; }}
+    #laneHead, #compareLine {{ background:{c.surface};border:0;border-bottom:1px solid {c.border}; }}
+    #laneFoot {{ background:{c.surface};border:0;border-top:1px solid {c.border}; }}
+    #compareFoot {{ background:{c.bg};border:0;border-top:1px solid {c.border}; }}
+    #columnCard {{ background:{c.surface};border:1px solid {c.border};border-radius:{px(8)}px; }}
+    QLabel[role="figure"] {{ font-size:{px(13)}px; }}
+    QLabel[role="figure"][best="true"] {{ color:{c.ok};font-weight:600; }}
+    #comparePrompt, #diffText {{ background:{c.raised};color:{c.text};border:1px solid {c.control_border};
+        border-radius:{px(6)}px;padding:{px(5)}px {px(7)}px;font-size:{px(14)}px; }}
+    #comparePrompt:focus, #diffText:focus {{ border:2px solid {c.accent};padding:{px(4)}px {px(6)}px; }}
+    #compareTable {{ background:{c.bg};color:{c.text};border:1px solid {c.border};border-radius:{px(8)}px;
+        font-size:{px(13)}px; }}
+    #compareTable:focus {{ border-color:{c.accent}; }}
+    #compareTable::item {{ padding:{px(6)}px {px(10)}px;border-bottom:1px solid {c.border}; }}
+    #compareTable::item:selected {{ background:{c.selection};color:{c.text}; }}
+    #compareTable QHeaderView {{ background:{c.surface};border:0; }}
+    #compareTable QHeaderView::section {{ background:{c.surface};color:{c.muted};border:0;
+        border-bottom:1px solid {c.border};padding:{px(5)}px {px(13)}px;font-size:{px(12)}px; }}
     """
 
 

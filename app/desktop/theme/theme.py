@@ -82,6 +82,10 @@ class Theme(QObject):
         """Return the colour of a role named in Colours."""
         return QColor(getattr(self.colours, role))
 
+    def series(self, number: int) -> QColor:
+        """Return the colour of one of some columns or lines, by its place from 0."""
+        return QColor(self.colours.series[number % len(self.colours.series)])
+
     def font(self, size: float, *, weight: QFont.Weight = QFont.Weight.Normal) -> QFont:
         """Return the interface font at a size of the design."""
         font = QFont(self._family)

@@ -12,6 +12,7 @@ class Colours:
         raised: composer, buttons, menus.
         border: decorative, never the only cue.
         control_border: outlines and handles that must be seen (3:1).
+        series: of columns and lines that stand beside each other; never the only cue.
     """
 
     is_dark: bool
@@ -35,6 +36,7 @@ class Colours:
     control_border: str
     hover: str
     code_style: str
+    series: tuple[str, ...]
 
 
 LIGHT = Colours(
@@ -59,6 +61,7 @@ LIGHT = Colours(
     control_border="#858C9A",
     hover="#ECEEF3",
     code_style="xcode",
+    series=("#2B59C3", "#B4460F", "#0F766E", "#7A3FB5"),
 )
 
 DARK = Colours(
@@ -83,4 +86,5 @@ DARK = Colours(
     control_border="#6E7688",
     hover="#2A2F39",
     code_style="one-dark",
+    series=("#8FB0FF", "#F2A272", "#5FD0C5", "#C9A2F5"),
 )

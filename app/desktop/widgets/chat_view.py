@@ -51,6 +51,8 @@ class ChatView(ConversationScroll):
     link_activated = Signal(str)
     save_requested = Signal(str, str)
     typed = Signal(str)
+    _user_row: type[UserRow] = UserRow
+    _reply_row: type[ReplyRow] = ReplyRow
 
     def __init__(
         self,
@@ -260,9 +262,9 @@ class ChatView(ConversationScroll):
     def _new_row(self, shown: ShownTurn) -> MessageRow:
         turn_id = shown.turn.turn_id
         if isinstance(shown.turn, UserTurn):
-            row: MessageRow = UserRow(self._theme, shown, self._column)
+            row: MessageRow = self._user_row(self._theme, shown, self._column)
         else:
-            reply = row = ReplyRow(self._theme, shown, self._lexer, self._column, formulas=self._formulas)
+            reply = row = self._reply_row(self._theme, shown, self._lexer, self._column, formulas=self._formulas)
             reply.set_can_load(self._can_load, self._told)
             reply.load_requested.connect(self.load_requested)
             reply.link_activated.connect(self.link_activated)

@@ -14,12 +14,13 @@ class TopBar(QFrame):
     """A line above the conversation.
 
     Signals:
-        new_chat_requested, menu_requested: the buttons.
+        new_chat_requested, compare_requested, menu_requested: the buttons.
         sidebar_toggled, inspector_toggled: show it, or hide it.
     """
 
     new_chat_requested = Signal()
     menu_requested = Signal()
+    compare_requested = Signal()
     sidebar_toggled = Signal()
     inspector_toggled = Signal()
 
@@ -31,6 +32,7 @@ class TopBar(QFrame):
         self._title.setProperty("role", "title")
         self.sidebar = GlyphButton(theme, "sidebar", _with_key(self.tr("Chats"), "Ctrl+B"), size=32)
         self.new_chat = GlyphButton(theme, "plus", _with_key(self.tr("New chat"), "Ctrl+N"), size=32)
+        self.compare = GlyphButton(theme, "columns", _with_key(self.tr("Compare models"), "Ctrl+Shift+M"), size=32)
         self.inspector = GlyphButton(theme, "panel", _with_key(self.tr("Inspector"), "Ctrl+I"), size=32)
         for button in (self.sidebar, self.inspector):
             button.setCheckable(True)
@@ -38,8 +40,9 @@ class TopBar(QFrame):
         self._row = QHBoxLayout(self)
         self._row.addWidget(self.sidebar)
         self._row.addWidget(self._title, 1)
-        for button in (self.new_chat, self.inspector, self.menu_button):
+        for button in (self.new_chat, self.compare, self.inspector, self.menu_button):
             self._row.addWidget(button)
+        self.compare.clicked.connect(self.compare_requested)
         self.new_chat.clicked.connect(self.new_chat_requested)
         self.sidebar.clicked.connect(lambda: self.sidebar_toggled.emit())
         self.inspector.clicked.connect(lambda: self.inspector_toggled.emit())

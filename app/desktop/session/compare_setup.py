@@ -1,0 +1,67 @@
+"""What a person chooses on the Compare page, as values: columns, prompts, and how replies are made."""
+
+from typing import NamedTuple
+
+from app.compare.results import Mode
+
+MIN_COLUMNS, MAX_COLUMNS = 2, 8
+MAX_SAMPLES = 16  # as many lanes as can be looked at
+MAX_REPEATS = 20
+CACHE_TYPES = ("f16", "q8_0", "q4_0")
+
+TYPED, SHORT, WHOLE = "typed", "short", "whole"
+
+
+class ModelOption(NamedTuple):
+    """A model that can be chosen.
+
+    Attributes:
+        name: what finds it: `starter`, or a path.
+        num_bytes: of its file; 0 where that is not known.
+        group: the same for all levels of one model; empty where that is not known.
+    """
+
+    name: str
+    label: str
+    num_bytes: int = 0
+    group: str = ""
+
+
+class ColumnSetup(NamedTuple):
+    """One column.
+
+    Attributes:
+        model: see ModelOption.
+        cache: element type of the KV cache.
+        temperature: 0 takes the likeliest token.
+    """
+
+    model: str
+    cache: str = "f16"
+    temperature: float = 0.0
+
+
+class CompareSetup(NamedTuple):
+    """What is to be compared.
+
+    Attributes:
+        prompts: TYPED, SHORT, WHOLE, or the path of a file.
+        text: the prompt, where it is typed.
+        repeats: how often each is asked; of samples, how many there are.
+    """
+
+    columns: tuple[ColumnSetup, ...]
+    mode: Mode = Mode.FAIR
+    prompts: str = TYPED
+    text: str = ""
+    repeats: int = 1
+    max_tokens: int = 256
+
+
+class Interrupted(NamedTuple):
+    """A run that can be gone on with."""
+
+    id: str
+    created_at: str
+    num_done: int
+    num_total: int
