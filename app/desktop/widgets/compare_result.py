@@ -8,6 +8,7 @@ from PySide6.QtCore import QModelIndex, QPersistentModelIndex, Qt, Signal
 from PySide6.QtGui import QResizeEvent, QStandardItem, QStandardItemModel
 from PySide6.QtWidgets import (
     QAbstractItemView,
+    QBoxLayout,
     QFrame,
     QHBoxLayout,
     QHeaderView,
@@ -31,6 +32,7 @@ from app.desktop.widgets.still_combo_box import StillComboBox
 
 _COLUMN = 1240
 _MAX_CHARS = 600
+_NARROW = 480
 _AXES = ("file_bytes", "decode_rate")
 _ORDER = Qt.ItemDataRole.UserRole
 _USUAL = (
@@ -221,12 +223,15 @@ class ResultView(QScrollArea):
         self._axis_row.addWidget(self.x_box)
         self._axis_row.addStretch(1)
         self._bar = QWidget()
-        self._bar_row = QHBoxLayout(self._bar)
+        self._bar_row = QBoxLayout(QBoxLayout.Direction.LeftToRight, self._bar)
+        spins = QHBoxLayout()
         words = plain_label(self.tr("Good enough is at least"), role="muted")
         words.setWordWrap(False)
-        for widget in (words, self.agreement_spin, self.rate_spin):
-            self._bar_row.addWidget(widget)
-        self._bar_row.addStretch(1)
+        self._bar_row.addWidget(words)
+        for spin in (self.agreement_spin, self.rate_spin):
+            spins.addWidget(spin)
+        spins.addStretch(1)
+        self._bar_row.addLayout(spins, 1)
         self._trade = plain_label(self.tr("What each costs").upper(), role="section")
         for part in (self._warning, self._sentence, self._evidence, self._bar):
             self._box.addWidget(part)
@@ -351,6 +356,8 @@ class ResultView(QScrollArea):
         self._middle.setContentsMargins(margin, px(16), margin, px(24))
         column = min(px(_COLUMN), max(1, self.viewport().width() - 2 * margin))
         self._column.setFixedWidth(column)
+        down, beside = QBoxLayout.Direction.TopToBottom, QBoxLayout.Direction.LeftToRight
+        self._bar_row.setDirection(down if column < px(_NARROW) else beside)
 
 
 def _lines(sentences: Iterable[str]) -> str:
