@@ -38,6 +38,7 @@ _SPARE_BYTES = 64 << 20  # left free whatever the limit
 _LOCK_WAIT_S = 2.0
 _SCAN_WAIT_S = 1.0  # for the first look at the folder, which a load usually outlasts
 _CHUNK_WAIT_S = 0.25  # between chunks while replies are computed
+_MAX_TAKEN = 4096
 
 
 class FolderEntry(NamedTuple):
@@ -75,10 +76,11 @@ class SnapshotFolder:
     def __init__(self, path: Path, *, max_bytes: int | None) -> None:
         self.path = path
         self._max_bytes = max_bytes
-        self._lock = threading.Lock()  # guards the four below
+        self._lock = threading.Lock()  # guards the five below
         self._lost: set[str] = set()  # chats whose files were torn
         self._entries: dict[str, FolderEntry] = {}
         self._writing: dict[str, str] = {}  # name -> chat; what is taken out is not written
+        self._taken: dict[str, None] = {}  # handed over before: what the disk or the limit refused is not tried again
         self._num_waiting = 0
         self._calm = threading.Event()
         self._calm.set()
@@ -126,16 +128,19 @@ class SnapshotFolder:
             self._calm.clear()
 
     def has(self, keys: StateKeys, adapters: AdapterKey, tokens: Sequence[int], *, can_cut: bool) -> bool:
-        """Whether there is a file of just these tokens, or will be; one that begins with them is as good where a memory
-        can be cut."""
-        name = _name_of(keys, adapters, tokens_to_bytes(tokens))
+        """Whether there is a file of just these tokens, will be, or had to make way for others; one that begins with
+        them is as good where a memory can be cut."""
+        name, entries = _name_of(keys, adapters, tokens_to_bytes(tokens)), self.entries
         with self._lock:
-            if name in self._entries or name in self._writing:
+            if name in self._entries or name in self._taken:
                 return True
         numbers = array("i", tokens)
         return can_cut and any(
-            entry.tokens[: len(numbers)] == numbers and entry.keys == keys and entry.adapters == adapters
-            for entry in self.entries
+            entry.keys == keys
+            and entry.adapters == adapters
+            and len(entry.tokens) >= len(numbers)
+            and entry.tokens[: len(numbers)] == numbers
+            for entry in entries
         )
 
     def write(self, header: SnapshotHeader, body: Sequence[StateBytes], *, can_cut: bool) -> None:
@@ -149,6 +154,9 @@ class SnapshotFolder:
             if name in self._entries or name in self._writing:
                 return
             self._writing[name] = header.chat_id
+            self._taken[name] = None
+            if len(self._taken) > _MAX_TAKEN:
+                del self._taken[next(iter(self._taken))]
             self._num_waiting += 1
         self._writer.submit(self._write, name, header, body, can_cut)
 
@@ -160,6 +168,8 @@ class SnapshotFolder:
         """Delete a file that is of no use."""
         _LOG.info("a snapshot on disk was discarded (%s)", reason)
         self._delete([name])
+        with self._lock:
+            self._taken.pop(name.removesuffix(_SUFFIX), None)
 
     def forget(self, chat_ids: Iterable[str]) -> None:
         """Delete all files of chats, and write none that waits."""
