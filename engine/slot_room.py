@@ -149,7 +149,7 @@ class SlotRoom:
             back = self._bring_back(sequence.request_id, tokens, adapters, read)
         acquired = self._cache.acquire(sequence.request_id, tokens, adapters)
         sequence.slot = acquired.slot
-        acquired.slot.chat_id, acquired.slot.is_private = sequence.prompt.chat_id, sequence.prompt.is_private
+        acquired.slot.chat_id, acquired.slot.is_private = sequence.prompt.chat_id, sequence.is_private
         num_covered = len(tokens) - (len(acquired.tokens) - acquired.num_cached)
         if back.entry is not None and num_covered <= back.num_had:
             self._discard(back.entry, "nothing of it could be used")
@@ -209,6 +209,7 @@ class SlotRoom:
         """Drop what is kept of some chats, or of all; of one that is computed, nothing will be written."""
         gone = None if chat_ids is None else set(chat_ids)
         self._opened = None
+        self._reads.clear()  # whoever waits reads its prompt again: what a file has given would be kept
         if gone is None:
             self._store.clear()
         else:

@@ -176,7 +176,9 @@ class SnapshotFolder:
         gone = set(chat_ids)
         with self._lock:
             self._writing = {name: chat for name, chat in self._writing.items() if chat not in gone}
-        self._delete([entry.name for entry in self.entries if entry.chat_id in gone])
+        self._delete_of(gone)
+        if not self._scan_done.done():  # not all files are known yet
+            self._writer.submit(self._delete_of, gone)
 
     def clear(self) -> None:
         """Delete all files."""
@@ -339,6 +341,9 @@ class SnapshotFolder:
                 (self.path / name).unlink(missing_ok=True)
             with self._lock:
                 self._entries.pop(name.removesuffix(_SUFFIX), None)
+
+    def _delete_of(self, chat_ids: set[str]) -> None:
+        self._delete([entry.name for entry in self.entries if entry.chat_id in chat_ids])
 
     def _read(self, entry: FolderEntry) -> FileRead:
         began = time.perf_counter()
