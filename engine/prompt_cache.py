@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from engine.backend import StateKeys
-from engine.machine_speed import free_bytes
+from engine.free_memory import free_memory
 from engine.messages import KeptPrompt
 from engine.metrics import CacheMissCause, CacheSource
 from engine.params import CacheParams
@@ -49,7 +49,8 @@ class PromptCache:
 
     def ram_bytes(self) -> int:
         """Return the bytes that snapshots in memory may take."""
-        return free_bytes() // _FREE_SHARE if self.params.ram_mib is None else self.params.ram_mib * _MIB
+        ram_mib = self.params.ram_mib
+        return free_memory().resident_bytes // _FREE_SHARE if ram_mib is None else ram_mib * _MIB
 
     def note_chat(self, chat_id: str | None, keys: StateKeys) -> None:
         """Note with what a chat was computed last."""

@@ -10,8 +10,8 @@ from typing import NamedTuple
 from engine.backend import AdapterKey, Backend
 from engine.chat_saver import MIN_KEPT_TOKENS, ChatSaver
 from engine.checkpoints import new_checkpoint
+from engine.free_memory import free_memory
 from engine.kv_cache import KVCache
-from engine.machine_speed import free_bytes
 from engine.messages import KeptPrompt, MemoryKind
 from engine.metrics import CacheMissCause, CacheSource
 from engine.prompt_cache import PromptCache
@@ -101,7 +101,7 @@ class SlotRoom:
                 )
                 if best is None or (num_covered, -entry.num_bytes) > (best[0], -best[1].num_bytes):
                     best = (num_covered, entry)
-        if best is None:
+        if best is None or not _has_memory(best[1].num_bytes):
             return
         if self.cost.prefill_s_per_token is None:
             self.cost.prefill_s_per_token = best[1].prefill_s_per_token
@@ -120,7 +120,7 @@ class SlotRoom:
         if folder is None or newest is None or self._store.holder_of(newest.tokens, newest.adapters) is not None:
             return
         is_in_slot = any(slot.tokens[: len(newest.tokens)] == list(newest.tokens) for slot in self._cache.slots)
-        if not is_in_slot and self._store.make_room(newest.num_bytes):
+        if not is_in_slot and _has_memory(newest.num_bytes) and self._store.make_room(newest.num_bytes):
             self._opened = (newest.name, folder.read(newest))
 
     def is_ready(self, sequence: Sequence) -> bool:
@@ -245,12 +245,14 @@ class SlotRoom:
             self._store.use(holder)
             return True
         num_bytes = self._bytes_of(slot)
-        if num_bytes > free_bytes() // 2 or not self._store.make_room(num_bytes):
+        if not _has_memory(num_bytes) or not self._store.make_room(num_bytes):
             return False
         entry = self._snapshot_of(slot)
         return entry is not None and self._store.put(entry)
 
     def _snapshot_of(self, slot: Slot) -> StoredPrompt | None:
+        if not _has_memory(self._bytes_of(slot)):
+            return None
         began = time.perf_counter()
         try:
             snapshot = self._cache.snapshot(slot)
@@ -340,6 +342,11 @@ class SlotRoom:
         self._store.remove(entry)
         if entry.file_name is not None and self._prompt_cache.folder is not None:
             self._prompt_cache.folder.discard(entry.file_name, reason)
+
+
+def _has_memory(num_bytes: int) -> bool:
+    """Whether a copy of so many bytes leaves others enough: the system ends a process that takes more than there is."""
+    return num_bytes <= free_memory().resident_bytes // 2
 
 
 def _described(
