@@ -268,7 +268,8 @@ class SnapshotFolder:
             with os.fdopen(os.open(part, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
                 try_lock(file.fileno())
                 is_whole = write_snapshot(file, header, body, self._may_go_on)
-                _sync(file)
+                if is_whole:
+                    _sync(file)
             if is_whole and self._is_wanted(name, header):
                 self._commit(part, name, header, can_cut=can_cut)
         finally:
@@ -357,8 +358,8 @@ class SnapshotFolder:
         except SnapshotFileError as error:
             self.discard(entry.name, str(error))
             return FileRead(entry, None, error.fault, time.perf_counter() - began)
-        except MemoryError:
-            _LOG.warning("there is no memory for a snapshot of %d bytes", entry.num_bytes)
+        except (MemoryError, OSError) as error:
+            _LOG.warning("a snapshot of %d bytes could not be read: %r", entry.num_bytes, error)
             return FileRead(entry, None, FileFault.GONE, time.perf_counter() - began)
         return FileRead(entry, content, None, time.perf_counter() - began)
 
