@@ -8,7 +8,7 @@ import pytest
 from engine import prompt_cache, slot_room
 from engine.core import Engine
 from engine.free_memory import FreeMemory
-from engine.metrics import CacheSource
+from engine.metrics import CacheMissCause, CacheSource
 from engine.params import CacheParams
 from engine.prompt_cache import PromptCache
 from tests.unit.engine.fake_engine import alone, make_backend, make_prompt, reply
@@ -60,3 +60,16 @@ def test_no_file_is_read_when_memory_is_short(is_opened: bool, kept: PromptCache
 def test_limit_is_a_quarter_of_what_this_process_may_take(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(prompt_cache, "free_memory", lambda: FreeMemory(4000))
     assert PromptCache(CacheParams()).ram_bytes() == 1000, "a control group's limit counts, as for the model itself"
+
+
+@pytest.mark.parametrize("memory", ["", "can_trim=0", "window=8"], ids=["plain", "recurrent", "window"])
+def test_chat_is_read_again_when_a_state_holds_less_than_its_tokens(memory: str, kept: PromptCache):
+    engine = Engine(make_backend(memory, n_seq_max=1), prompt_cache=kept)
+    reply(engine, CHAT)
+    reply(engine, make_prompt("b", "tell me everything about bread, and how it rises in the oven", chat_id="b"))
+    [entry] = [entry for entry in engine.room._store.entries if entry.chat_id == "a"]
+    entry.snapshot.state = entry.snapshot.state[:-4]  # the last token
+    again = reply(engine, CHAT._replace(request_id="again"))
+    assert again.text == alone(CHAT, memory).text
+    assert again.metrics.cache_miss_cause is CacheMissCause.DAMAGED
+    engine.close()
