@@ -115,7 +115,7 @@ class Engine:
             self._read_ahead.step()
             return []
         if not self._scheduler.running:  # the first one waits for the disk
-            self.room.wait(_DISK_WAIT_S)
+            self.room.wait(self._scheduler.waiting[0], _DISK_WAIT_S)
             return []
         self.room.set_busy()
         planned = self._make_room(self._scheduler.plan())

@@ -40,9 +40,12 @@ class PromptCache:
         before, self.params = self.params, params
         if (params.folder, params.disk_mib) == (before.folder, before.disk_mib):
             return
+        max_bytes = None if params.disk_mib is None else params.disk_mib * _MIB
+        if self.folder is not None and params.folder == before.folder and params.disk_mib != 0:
+            self.folder.set_max_bytes(max_bytes)  # replies go on meanwhile: closing would wait for the disk
+            return
         self.close()
         if params.folder:
-            max_bytes = None if params.disk_mib is None else params.disk_mib * _MIB
             self.folder = SnapshotFolder(Path(params.folder), max_bytes=max_bytes)
         if params.disk_mib == 0:
             self.close()

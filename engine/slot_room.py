@@ -128,9 +128,10 @@ class SlotRoom:
         read = self._reads.get(sequence.request_id)
         return read is None or read.done()
 
-    def wait(self, limit_s: float) -> None:
-        """Wait until some file was read."""
-        concurrent.futures.wait(self._reads.values(), limit_s, concurrent.futures.FIRST_COMPLETED)
+    def wait(self, sequence: Sequence, limit_s: float) -> None:
+        """Wait for the file that a request goes on from."""
+        if (read := self._reads.get(sequence.request_id)) is not None:
+            concurrent.futures.wait([read], limit_s)
 
     def drop(self, request_id: str) -> None:
         """Forget a request that has ended."""

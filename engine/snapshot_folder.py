@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import BinaryIO, NamedTuple
 
 from engine.backend import AdapterKey, StateBytes, StateKeys
-from engine.folder_lock import folder_lock, try_lock
+from engine.folder_lock import delete_unless_locked, folder_lock, try_lock
 from engine.snapshot_file import (
     FileFault,
     SnapshotContent,
@@ -99,6 +99,13 @@ class SnapshotFolder:
         except (OSError, ValueError):
             return 0
         return min(_MOST_BYTES, int(available * _DISK_SHARE))
+
+    def set_max_bytes(self, max_bytes: int | None) -> None:
+        """Keep to another limit from now on; see `max_bytes` of the class."""
+        self._max_bytes = max_bytes
+        with self._lock:
+            self._taken = dict.fromkeys(self._writing)  # there may be room now for what was refused
+        self._writer.submit(self._trim, 0)
 
     @property
     def entries(self) -> list[FolderEntry]:
@@ -205,7 +212,7 @@ class SnapshotFolder:
             self.path.mkdir(mode=0o700, parents=True, exist_ok=True)
             with folder_lock(self.path / _LOCK_NAME, wait_s=_LOCK_WAIT_S):
                 for part in self.path.glob(f"*{_PART_SUFFIX}"):
-                    _delete_unless_locked(part)
+                    delete_unless_locked(part)
         except (OSError, ValueError) as error:
             _LOG.warning("the folder of the prompt cache cannot be used: %s", error)
             self._max_bytes = 0
@@ -383,15 +390,3 @@ def _sync_folder(path: Path) -> None:
             os.fsync(descriptor)
         finally:
             os.close(descriptor)
-
-
-def _delete_unless_locked(part: Path) -> None:
-    """Delete what a process left that ended while it wrote."""
-    with contextlib.suppress(OSError):
-        descriptor = os.open(part, os.O_RDWR)
-        try:
-            is_left = try_lock(descriptor)
-        finally:
-            os.close(descriptor)
-        if is_left:
-            part.unlink(missing_ok=True)

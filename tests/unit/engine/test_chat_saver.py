@@ -89,3 +89,32 @@ def test_chat_is_written_again_when_its_file_was_discarded(engine: Engine):
     engine.room.saver.note_end()
     num_rests(engine)
     assert [entry.chat_id for entry in folder.entries] == ["c0"]
+
+
+def test_what_is_being_written_goes_on_when_the_limit_changes(engine: Engine, tmp_path: Path):
+    kept = engine.room._prompt_cache
+    folder = kept.folder
+    for number in range(4):
+        reply_to(engine, number)
+    num_rests(engine)
+    kept.set_params(CacheParams(ram_mib=64, disk_mib=None, folder=str(tmp_path / "cache")))
+    assert kept.folder is folder, "closing it would keep running replies waiting"
+    assert folder is not None
+    folder.flush(10)
+    assert len(folder.entries) == 4
+    folder.set_max_bytes(2500)
+    folder.flush(10)
+    assert 0 < sum(entry.num_bytes for entry in folder.entries) <= 2500
+
+
+def test_refused_chat_is_written_when_the_limit_was_raised(engine: Engine):
+    folder = engine.room._prompt_cache.folder
+    assert folder is not None
+    folder.set_max_bytes(100)
+    reply_to(engine, 0)
+    num_rests(engine)
+    assert folder.entries == []
+    folder.set_max_bytes(1 << 20)
+    engine.room.saver.note_end()
+    num_rests(engine)
+    assert [entry.chat_id for entry in folder.entries] == ["c0"]
