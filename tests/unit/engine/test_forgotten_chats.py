@@ -29,8 +29,8 @@ def kept(tmp_path: Path) -> Iterator[PromptCache]:
     kept.close()
 
 
-def chat(name: str, **more: object) -> Prompt:
-    return make_prompt(name, f"{TOPIC}, says {name}", chat_id=name)._replace(**more)
+def chat(name: str, *, is_private: bool = False) -> Prompt:
+    return make_prompt(name, f"{TOPIC}, says {name}", chat_id=name)._replace(is_private=is_private)
 
 
 def forget(engine: Engine, kept: PromptCache, *chat_ids: str) -> None:
