@@ -108,6 +108,8 @@ class SlotRoom:
         if self.cost.pays(best[1].num_bytes, best[0] - had, is_in_file=True):
             opened, self._opened = self._opened, None
             if opened is None or opened[0] != best[1].name:
+                if opened is not None:
+                    opened[1].cancel()  # else this one would have to wait for it
                 opened = (best[1].name, folder.read(best[1]))
             self._reads[sequence.request_id] = opened[1]
 
@@ -119,9 +121,17 @@ class SlotRoom:
         newest = max(files, key=lambda entry: entry.last_used, default=None)
         if folder is None or newest is None or self._store.holder_of(newest.tokens, newest.adapters) is not None:
             return
+        if self._opened is not None and self._opened[0] == newest.name:
+            return
         is_in_slot = any(slot.tokens[: len(newest.tokens)] == list(newest.tokens) for slot in self._cache.slots)
         if not is_in_slot and _has_memory(newest.num_bytes) and self._store.make_room(newest.num_bytes):
+            self._close_opened()
             self._opened = (newest.name, folder.read(newest))
+
+    def _close_opened(self) -> None:
+        if self._opened is not None:
+            self._opened[1].cancel()  # what is already being read comes to its end
+            self._opened = None
 
     def is_ready(self, sequence: Sequence) -> bool:
         """Whether a request needs not wait for the disk."""
@@ -135,7 +145,8 @@ class SlotRoom:
 
     def drop(self, request_id: str) -> None:
         """Forget a request that has ended."""
-        self._reads.pop(request_id, None)
+        if (read := self._reads.pop(request_id, None)) is not None:
+            read.cancel()
 
     def admit(self, sequence: Sequence) -> tuple[Acquired, CameBack]:
         """Give a request its slot, with as much of its prompt as can be had; return what that was."""
@@ -209,7 +220,7 @@ class SlotRoom:
     def forget(self, chat_ids: Iterable[str] | None) -> None:
         """Drop what is kept of some chats, or of all; of one that is computed, nothing will be written."""
         gone = None if chat_ids is None else set(chat_ids)
-        self._opened = None
+        self._close_opened()
         self._reads.clear()  # whoever waits reads its prompt again: what a file has given would be kept
         if gone is None:
             self._store.clear()
