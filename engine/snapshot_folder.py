@@ -183,6 +183,7 @@ class SnapshotFolder:
         gone = set(chat_ids)
         with self._lock:
             self._writing = {name: chat for name, chat in self._writing.items() if chat not in gone}
+            self._taken = dict.fromkeys(self._writing)
         self._delete_of(gone)
         if not self._scan_done.done():  # not all files are known yet
             self._writer.submit(self._delete_of, gone)
@@ -190,7 +191,7 @@ class SnapshotFolder:
     def clear(self) -> None:
         """Delete all files."""
         with self._lock:
-            self._writing = {}
+            self._writing, self._taken = {}, {}
         self._delete([path.name for path in self._files()])
 
     def flush(self, wait_s: float) -> None:

@@ -7,7 +7,9 @@ from pathlib import Path
 import pytest
 
 from engine import snapshot_folder
+from engine.cache_commands import obey
 from engine.core import Engine
+from engine.messages import ClearCache, ForgetChats
 from engine.params import CacheParams
 from engine.prompt_cache import PromptCache
 from tests.unit.engine.fake_engine import make_backend, make_prompt, reply
@@ -118,3 +120,15 @@ def test_refused_chat_is_written_when_the_limit_was_raised(engine: Engine):
     engine.room.saver.note_end()
     num_rests(engine)
     assert [entry.chat_id for entry in folder.entries] == ["c0"]
+
+
+@pytest.mark.parametrize("is_all", [False, True])
+def test_chat_is_written_again_when_it_goes_on_after_it_was_forgotten(is_all: bool, engine: Engine):
+    kept = engine.room._prompt_cache
+    assert kept.folder is not None
+    for _ in range(2):
+        reply_to(engine, 0)
+        num_rests(engine)
+        assert [entry.chat_id for entry in kept.folder.entries] == ["c0"]
+        obey(ClearCache(request_id="x") if is_all else ForgetChats(chat_ids=("c0",)), kept, engine)
+        assert kept.folder.entries == []
