@@ -24,9 +24,17 @@ from engine.snapshot_folder import FileRead, FolderEntry
 
 _LOG = logging.getLogger(__name__)
 _LONGEST_STALL_S = 0.05  # of running replies, for a copy that only makes the next steps faster
+_LEAST_DISK_WAIT_S = 2.0  # a disk that sleeps takes longer than one that does not
 
 
 Reading = concurrent.futures.Future[FileRead]
+
+
+class _Awaited(NamedTuple):
+    """A file that a request goes on from; `ends_at` of the monotonic clock, it is late."""
+
+    reading: Reading
+    ends_at: float
 
 
 class CameBack(NamedTuple):
@@ -65,7 +73,7 @@ class SlotRoom:
         self._may_leave = description.memory is not MemoryKind.RECURRENT  # its idle chats cost the others nothing
         self._prompt_cache = prompt_cache
         self._store = PromptStore(max_bytes=prompt_cache.ram_bytes(), common=cache.common, can_cut=self._can_cut)
-        self._reads: dict[str, Reading] = {}
+        self._reads: dict[str, _Awaited] = {}  # by request
         self._opened: tuple[str, Reading] | None = None  # the file of the chat that was opened last
         self.cost = ReuseCost()
         self.saver = ChatSaver(
@@ -111,7 +119,9 @@ class SlotRoom:
                 if opened is not None:
                     opened[1].cancel()  # else this one would have to wait for it
                 opened = (best[1].name, folder.read(best[1]))
-            self._reads[sequence.request_id] = opened[1]
+            reading_s = (best[0] - had) * (self.cost.prefill_s_per_token or 0.0)  # what waiting is to save
+            ends_at = time.monotonic() + max(reading_s, _LEAST_DISK_WAIT_S)
+            self._reads[sequence.request_id] = _Awaited(opened[1], ends_at)
 
     def open_chat(self, chat_id: str) -> None:
         """Begin to read the newest file of a chat, which is about to be gone on with; one chat at a time."""
@@ -134,19 +144,25 @@ class SlotRoom:
             self._opened = None
 
     def is_ready(self, sequence: Sequence) -> bool:
-        """Whether a request needs not wait for the disk."""
+        """Whether a request needs not wait for the disk, or not any longer: it may never answer."""
         read = self._reads.get(sequence.request_id)
-        return read is None or read.done()
+        if read is None or read.reading.done():
+            return True
+        if time.monotonic() < read.ends_at:
+            return False
+        _LOG.info("a file of the prompt cache was not read in time")
+        self.drop(sequence.request_id)
+        return True
 
     def wait(self, sequence: Sequence, limit_s: float) -> None:
         """Wait for the file that a request goes on from."""
         if (read := self._reads.get(sequence.request_id)) is not None:
-            concurrent.futures.wait([read], limit_s)
+            concurrent.futures.wait([read.reading], limit_s)
 
     def drop(self, request_id: str) -> None:
         """Forget a request that has ended."""
         if (read := self._reads.pop(request_id, None)) is not None:
-            read.cancel()
+            read.reading.cancel()
 
     def admit(self, sequence: Sequence) -> tuple[Acquired, CameBack]:
         """Give a request its slot, with as much of its prompt as can be had; return what that was."""
@@ -158,7 +174,7 @@ class SlotRoom:
             pass
         back = CameBack()
         if not is_alone:
-            back = self._bring_back(sequence.request_id, tokens, adapters, read)
+            back = self._bring_back(sequence.request_id, tokens, adapters, read.reading if read is not None else None)
         acquired = self._cache.acquire(sequence.request_id, tokens, adapters)
         sequence.slot = acquired.slot
         acquired.slot.chat_id, acquired.slot.is_private = sequence.prompt.chat_id, sequence.is_private

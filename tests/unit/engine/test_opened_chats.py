@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from engine.core import Engine
+from engine.metrics import CacheSource
 from engine.params import CacheParams
 from engine.prompt_cache import PromptCache
 from engine.sequence import Prompt
@@ -80,3 +81,12 @@ def test_opened_file_is_read_no_more_when_its_chat_is_forgotten(engine: Engine, 
     engine.room.open_chat("a")
     engine.forget(["a"])
     assert reader.go_on() == []
+
+
+def test_prompt_is_read_when_the_disk_does_not_answer(engine: Engine, monkeypatch: pytest.MonkeyPatch):
+    reader = SlowReader(engine, monkeypatch)
+    monkeypatch.setattr("engine.slot_room._LEAST_DISK_WAIT_S", 0.0)
+    answer = reply(engine, chat("a"))
+    assert answer.text == alone(chat("a")).text
+    assert answer.metrics.cache_source is CacheSource.NONE
+    assert reader.go_on() == [], "nobody waits for it any more"
