@@ -17,7 +17,7 @@ _LOG = logging.getLogger(__name__)
 _MIB = 1 << 20
 _FREE_SHARE = 4  # of the free memory: one in so many parts
 _MAX_CHATS = 1024
-_CLOSE_S = 1.0  # that writing may take when the worker ends: the front end waits for two seconds
+_CLOSE_S = 1.0  # that writing may take when the worker ends: the window waits for one and a half seconds
 
 NOTHING_KEPT = CacheParams(ram_mib=0)
 

@@ -103,7 +103,7 @@ class SlotRoom:
         )
         best: tuple[int, FolderEntry] | None = None
         for entry in folder.entries:
-            if entry.keys == self._keys and entry.adapters == adapters:
+            if self._has_place_for(entry) and entry.adapters == adapters:
                 _, num_covered = reusable(
                     entry.tokens, entry.checkpoint_tokens, prompt, self._cache.common, can_cut=self._can_cut
                 )
@@ -127,7 +127,7 @@ class SlotRoom:
         """Begin to read the newest file of a chat, which is about to be gone on with; one chat at a time."""
         folder = self._prompt_cache.folder
         entries = folder.entries if folder is not None else []
-        files = [entry for entry in entries if entry.chat_id == chat_id and entry.keys == self._keys]
+        files = [entry for entry in entries if entry.chat_id == chat_id and self._has_place_for(entry)]
         newest = max(files, key=lambda entry: entry.last_used, default=None)
         if folder is None or newest is None or self._store.holder_of(newest.tokens, newest.adapters) is not None:
             return
@@ -137,6 +137,9 @@ class SlotRoom:
         if not is_in_slot and _has_memory(newest.num_bytes) and self._store.make_room(newest.num_bytes):
             self._close_opened()
             self._opened = (newest.name, folder.read(newest))
+
+    def _has_place_for(self, entry: FolderEntry) -> bool:
+        return entry.keys == self._keys and len(entry.tokens) <= self._cache.n_ctx
 
     def _close_opened(self) -> None:
         if self._opened is not None:

@@ -8,7 +8,7 @@ import pytest
 
 from engine.core import Engine
 from engine.metrics import CacheSource
-from engine.params import CacheParams
+from engine.params import CacheParams, SamplingParams
 from engine.prompt_cache import PromptCache
 from engine.sequence import Prompt
 from engine.slot_room import Reading
@@ -90,3 +90,13 @@ def test_prompt_is_read_when_the_disk_does_not_answer(engine: Engine, monkeypatc
     assert answer.text == alone(chat("a")).text
     assert answer.metrics.cache_source is CacheSource.NONE
     assert reader.go_on() == [], "nobody waits for it any more"
+
+
+def test_file_is_left_alone_when_the_context_is_too_small_for_it(engine: Engine, monkeypatch: pytest.MonkeyPatch):
+    small = Engine(make_backend(n_ctx=128, n_seq_max=1), prompt_cache=engine.room._prompt_cache)
+    assert len(small.room._prompt_cache.describe()) == 3
+    reader = SlowReader(small, monkeypatch)
+    small.room.open_chat("a")
+    reply(small, chat("a")._replace(sampling=SamplingParams(max_tokens=5)))
+    assert reader.asked == [], "it would be read, and find no room, with each message"
+    small.close()
