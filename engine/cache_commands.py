@@ -21,7 +21,7 @@ def obey(
             return []
         case ForgetChats():
             if engine is not None:
-                engine.room.forget(command.chat_ids)
+                engine.forget(command.chat_ids)
             prompt_cache.forget(command.chat_ids)
             return []
         case OpenChat():
@@ -32,7 +32,7 @@ def obey(
             return [_described(command.request_id, prompt_cache, engine)]
         case ClearCache():
             if engine is not None:
-                engine.room.forget(None)
+                engine.forget(None)
             prompt_cache.clear()
             return [_described(command.request_id, prompt_cache, engine)]
         case _:

@@ -3,7 +3,7 @@
 import logging
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 from engine.backend import Backend, DecodeStatus
 from engine.cache_report import report_of
@@ -115,7 +115,7 @@ class Engine:
             self._read_ahead.step()
             return []
         if not self._scheduler.running:  # the first one waits for the disk
-            self.room.wait(_DISK_WAIT_S)
+            self.room.wait(self._scheduler.waiting[0], _DISK_WAIT_S)
             return []
         self.room.set_busy()
         planned = self._make_room(self._scheduler.plan())
@@ -133,6 +133,14 @@ class Engine:
             finally:
                 self._in_step = []  # an abort that comes too late is taken back before the next step
         return self._take_events()
+
+    def forget(self, chat_ids: Iterable[str] | None) -> None:
+        """Drop what is kept of some chats, or of all; of one that is computed or waits, nothing will be written."""
+        gone = None if chat_ids is None else set(chat_ids)
+        for sequence in [*self._scheduler.running, *self._scheduler.waiting]:
+            if gone is None or sequence.prompt.chat_id in gone:
+                sequence.is_private = True
+        self.room.forget(gone)
 
     def fail_all(self, error: EngineError) -> list[Event]:
         """Fail every request, before the model goes."""
@@ -210,6 +218,7 @@ class Engine:
         assert sequence.snapshot is not None
         snapshot, sequence.snapshot = sequence.snapshot, None
         sequence.slot = self._cache.take_empty(sequence.request_id)
+        sequence.slot.chat_id, sequence.slot.is_private = sequence.prompt.chat_id, sequence.is_private
         while self._cache.num_used_cells + len(snapshot.tokens) > self._n_ctx and self._cache.evict_idle():
             pass
         if not self._cache.restore(sequence.slot, snapshot):

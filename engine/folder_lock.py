@@ -49,3 +49,15 @@ def folder_lock(path: Path, *, wait_s: float) -> Iterator[bool]:
         yield has_it
     finally:
         os.close(descriptor)
+
+
+def delete_unless_locked(path: Path) -> None:
+    """Delete what a process left that ended while it wrote."""
+    with contextlib.suppress(OSError):
+        descriptor = os.open(path, os.O_RDWR)
+        try:
+            is_left = try_lock(descriptor)
+        finally:
+            os.close(descriptor)
+        if is_left:
+            path.unlink(missing_ok=True)

@@ -216,7 +216,8 @@ class KVCache:
     def restore(self, slot: Slot, snapshot: Snapshot) -> bool:
         """Put a snapshot into an empty slot; False leaves it empty."""
         slot.adapters = snapshot.adapters
-        if snapshot.state and self._memory.set_seq_state(slot.seq_id, snapshot.state):
+        is_set = bool(snapshot.state) and self._memory.set_seq_state(slot.seq_id, snapshot.state)
+        if is_set and self._memory.seq_len(slot.seq_id) == len(snapshot.tokens):
             self.append(slot, snapshot.tokens)
             slot.checkpoints = list(snapshot.checkpoints)
             return True

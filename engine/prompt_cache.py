@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from engine.backend import StateKeys
-from engine.machine_speed import free_bytes
+from engine.free_memory import free_memory
 from engine.messages import KeptPrompt
 from engine.metrics import CacheMissCause, CacheSource
 from engine.params import CacheParams
@@ -17,7 +17,7 @@ _LOG = logging.getLogger(__name__)
 _MIB = 1 << 20
 _FREE_SHARE = 4  # of the free memory: one in so many parts
 _MAX_CHATS = 1024
-_CLOSE_S = 1.0  # that writing may take when the worker ends: the front end waits for two seconds
+_CLOSE_S = 1.0  # that writing may take when the worker ends: the window waits for one and a half seconds
 
 NOTHING_KEPT = CacheParams(ram_mib=0)
 
@@ -40,16 +40,20 @@ class PromptCache:
         before, self.params = self.params, params
         if (params.folder, params.disk_mib) == (before.folder, before.disk_mib):
             return
+        max_bytes = None if params.disk_mib is None else params.disk_mib * _MIB
+        if self.folder is not None and params.folder == before.folder and params.disk_mib != 0:
+            self.folder.set_max_bytes(max_bytes)  # replies go on meanwhile: closing would wait for the disk
+            return
         self.close()
         if params.folder:
-            max_bytes = None if params.disk_mib is None else params.disk_mib * _MIB
             self.folder = SnapshotFolder(Path(params.folder), max_bytes=max_bytes)
         if params.disk_mib == 0:
             self.close()
 
     def ram_bytes(self) -> int:
         """Return the bytes that snapshots in memory may take."""
-        return free_bytes() // _FREE_SHARE if self.params.ram_mib is None else self.params.ram_mib * _MIB
+        ram_mib = self.params.ram_mib
+        return free_memory().resident_bytes // _FREE_SHARE if ram_mib is None else ram_mib * _MIB
 
     def note_chat(self, chat_id: str | None, keys: StateKeys) -> None:
         """Note with what a chat was computed last."""

@@ -59,6 +59,7 @@ class Sequence:
         prompt_tokens: what the prompt is in the cache's terms, set at admission.
         num_threads: that computed the latest token.
         snapshot: what it held, kept while the request is paused.
+        is_private: whether it may be written nowhere; so it is, too, when its chat was forgotten meanwhile.
     """
 
     def __init__(self, prompt: Prompt, vocabulary: Vocabulary, adapters: AdapterKey = ()) -> None:
@@ -72,6 +73,7 @@ class Sequence:
         self.adapters = adapters
         self.num_threads: int | None = None
         self.snapshot: Snapshot | None = None
+        self.is_private = prompt.is_private
         self._checkpoints_due: list[int] = []  # token counts, rising
         self.cache = CacheReport(num_cached_tokens=0, source=CacheSource.NONE, miss_cause=None)
         has_begun = bool(prompt.reply) or _ends_in_frame(prompt, vocabulary)

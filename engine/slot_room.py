@@ -10,8 +10,8 @@ from typing import NamedTuple
 from engine.backend import AdapterKey, Backend
 from engine.chat_saver import MIN_KEPT_TOKENS, ChatSaver
 from engine.checkpoints import new_checkpoint
+from engine.free_memory import free_memory
 from engine.kv_cache import KVCache
-from engine.machine_speed import free_bytes
 from engine.messages import KeptPrompt, MemoryKind
 from engine.metrics import CacheMissCause, CacheSource
 from engine.prompt_cache import PromptCache
@@ -24,9 +24,17 @@ from engine.snapshot_folder import FileRead, FolderEntry
 
 _LOG = logging.getLogger(__name__)
 _LONGEST_STALL_S = 0.05  # of running replies, for a copy that only makes the next steps faster
+_LEAST_DISK_WAIT_S = 2.0  # a disk that sleeps takes longer than one that does not
 
 
 Reading = concurrent.futures.Future[FileRead]
+
+
+class _Awaited(NamedTuple):
+    """A file that a request goes on from; `ends_at` of the monotonic clock, it is late."""
+
+    reading: Reading
+    ends_at: float
 
 
 class CameBack(NamedTuple):
@@ -65,7 +73,7 @@ class SlotRoom:
         self._may_leave = description.memory is not MemoryKind.RECURRENT  # its idle chats cost the others nothing
         self._prompt_cache = prompt_cache
         self._store = PromptStore(max_bytes=prompt_cache.ram_bytes(), common=cache.common, can_cut=self._can_cut)
-        self._reads: dict[str, Reading] = {}
+        self._reads: dict[str, _Awaited] = {}  # by request
         self._opened: tuple[str, Reading] | None = None  # the file of the chat that was opened last
         self.cost = ReuseCost()
         self.saver = ChatSaver(
@@ -95,46 +103,69 @@ class SlotRoom:
         )
         best: tuple[int, FolderEntry] | None = None
         for entry in folder.entries:
-            if entry.keys == self._keys and entry.adapters == adapters:
+            if self._has_place_for(entry) and entry.adapters == adapters:
                 _, num_covered = reusable(
                     entry.tokens, entry.checkpoint_tokens, prompt, self._cache.common, can_cut=self._can_cut
                 )
                 if best is None or (num_covered, -entry.num_bytes) > (best[0], -best[1].num_bytes):
                     best = (num_covered, entry)
-        if best is None:
+        if best is None or not _has_memory(best[1].num_bytes):
             return
         if self.cost.prefill_s_per_token is None:
             self.cost.prefill_s_per_token = best[1].prefill_s_per_token
         if self.cost.pays(best[1].num_bytes, best[0] - had, is_in_file=True):
             opened, self._opened = self._opened, None
             if opened is None or opened[0] != best[1].name:
+                if opened is not None:
+                    opened[1].cancel()  # else this one would have to wait for it
                 opened = (best[1].name, folder.read(best[1]))
-            self._reads[sequence.request_id] = opened[1]
+            reading_s = (best[0] - had) * (self.cost.prefill_s_per_token or 0.0)  # what waiting is to save
+            ends_at = time.monotonic() + max(reading_s, _LEAST_DISK_WAIT_S)
+            self._reads[sequence.request_id] = _Awaited(opened[1], ends_at)
 
     def open_chat(self, chat_id: str) -> None:
         """Begin to read the newest file of a chat, which is about to be gone on with; one chat at a time."""
         folder = self._prompt_cache.folder
         entries = folder.entries if folder is not None else []
-        files = [entry for entry in entries if entry.chat_id == chat_id and entry.keys == self._keys]
+        files = [entry for entry in entries if entry.chat_id == chat_id and self._has_place_for(entry)]
         newest = max(files, key=lambda entry: entry.last_used, default=None)
         if folder is None or newest is None or self._store.holder_of(newest.tokens, newest.adapters) is not None:
             return
+        if self._opened is not None and self._opened[0] == newest.name:
+            return
         is_in_slot = any(slot.tokens[: len(newest.tokens)] == list(newest.tokens) for slot in self._cache.slots)
-        if not is_in_slot and self._store.make_room(newest.num_bytes):
+        if not is_in_slot and _has_memory(newest.num_bytes) and self._store.make_room(newest.num_bytes):
+            self._close_opened()
             self._opened = (newest.name, folder.read(newest))
 
-    def is_ready(self, sequence: Sequence) -> bool:
-        """Whether a request needs not wait for the disk."""
-        read = self._reads.get(sequence.request_id)
-        return read is None or read.done()
+    def _has_place_for(self, entry: FolderEntry) -> bool:
+        return entry.keys == self._keys and len(entry.tokens) <= self._cache.n_ctx
 
-    def wait(self, limit_s: float) -> None:
-        """Wait until some file was read."""
-        concurrent.futures.wait(self._reads.values(), limit_s, concurrent.futures.FIRST_COMPLETED)
+    def _close_opened(self) -> None:
+        if self._opened is not None:
+            self._opened[1].cancel()  # what is already being read comes to its end
+            self._opened = None
+
+    def is_ready(self, sequence: Sequence) -> bool:
+        """Whether a request needs not wait for the disk, or not any longer: it may never answer."""
+        read = self._reads.get(sequence.request_id)
+        if read is None or read.reading.done():
+            return True
+        if time.monotonic() < read.ends_at:
+            return False
+        _LOG.info("a file of the prompt cache was not read in time")
+        self.drop(sequence.request_id)
+        return True
+
+    def wait(self, sequence: Sequence, limit_s: float) -> None:
+        """Wait for the file that a request goes on from."""
+        if (read := self._reads.get(sequence.request_id)) is not None:
+            concurrent.futures.wait([read.reading], limit_s)
 
     def drop(self, request_id: str) -> None:
         """Forget a request that has ended."""
-        self._reads.pop(request_id, None)
+        if (read := self._reads.pop(request_id, None)) is not None:
+            read.reading.cancel()
 
     def admit(self, sequence: Sequence) -> tuple[Acquired, CameBack]:
         """Give a request its slot, with as much of its prompt as can be had; return what that was."""
@@ -146,10 +177,10 @@ class SlotRoom:
             pass
         back = CameBack()
         if not is_alone:
-            back = self._bring_back(sequence.request_id, tokens, adapters, read)
+            back = self._bring_back(sequence.request_id, tokens, adapters, read.reading if read is not None else None)
         acquired = self._cache.acquire(sequence.request_id, tokens, adapters)
         sequence.slot = acquired.slot
-        acquired.slot.chat_id, acquired.slot.is_private = sequence.prompt.chat_id, sequence.prompt.is_private
+        acquired.slot.chat_id, acquired.slot.is_private = sequence.prompt.chat_id, sequence.is_private
         num_covered = len(tokens) - (len(acquired.tokens) - acquired.num_cached)
         if back.entry is not None and num_covered <= back.num_had:
             self._discard(back.entry, "nothing of it could be used")
@@ -208,7 +239,8 @@ class SlotRoom:
     def forget(self, chat_ids: Iterable[str] | None) -> None:
         """Drop what is kept of some chats, or of all; of one that is computed, nothing will be written."""
         gone = None if chat_ids is None else set(chat_ids)
-        self._opened = None
+        self._close_opened()
+        self._reads.clear()  # whoever waits reads its prompt again: what a file has given would be kept
         if gone is None:
             self._store.clear()
         else:
@@ -244,12 +276,14 @@ class SlotRoom:
             self._store.use(holder)
             return True
         num_bytes = self._bytes_of(slot)
-        if num_bytes > free_bytes() // 2 or not self._store.make_room(num_bytes):
+        if not _has_memory(num_bytes) or not self._store.make_room(num_bytes):
             return False
         entry = self._snapshot_of(slot)
         return entry is not None and self._store.put(entry)
 
     def _snapshot_of(self, slot: Slot) -> StoredPrompt | None:
+        if not _has_memory(self._bytes_of(slot)):
+            return None
         began = time.perf_counter()
         try:
             snapshot = self._cache.snapshot(slot)
@@ -339,6 +373,11 @@ class SlotRoom:
         self._store.remove(entry)
         if entry.file_name is not None and self._prompt_cache.folder is not None:
             self._prompt_cache.folder.discard(entry.file_name, reason)
+
+
+def _has_memory(num_bytes: int) -> bool:
+    """Whether a copy of so many bytes leaves others enough: the system ends a process that takes more than there is."""
+    return num_bytes <= free_memory().resident_bytes // 2
 
 
 def _described(

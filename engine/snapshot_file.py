@@ -7,6 +7,7 @@ import contextlib
 import enum
 import io
 import os
+import stat
 import struct
 import sys
 import zlib
@@ -187,7 +188,7 @@ def _read_header(file: io.FileIO) -> tuple[SnapshotHeader, int]:
         raise SnapshotFileError(FileFault.DAMAGED, "the header")
     try:
         header = msgspec.msgpack.decode(data, type=SnapshotHeader)
-    except msgspec.MsgspecError as error:
+    except (msgspec.MsgspecError, RecursionError) as error:
         raise SnapshotFileError(FileFault.FOREIGN, str(error)) from error
     counts = (header.num_state_bytes, *(count for pair in header.checkpoints for count in pair))
     if min(counts) < 0 or len(header.tokens) % 4:
@@ -213,11 +214,18 @@ def _checksum(chunk: memoryview, seed: int, number: int) -> int:
 def _opened(path: Path) -> Iterator[io.FileIO]:
     """Open a file for reading; what the system refuses is a fault of the file."""
     try:
-        file = path.open("rb", buffering=0)
+        file = open(path, "rb", buffering=0, opener=_open_at_once)  # noqa: SIM115 - closed below
     except (OSError, ValueError) as error:
         raise SnapshotFileError(FileFault.GONE, str(error)) from error
     with file:
+        if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+            raise SnapshotFileError(FileFault.FOREIGN, "no file")
         yield file
+
+
+def _open_at_once(name: str, flags: int) -> int:
+    """Open a file for reading; a pipe that nobody writes to would be waited for."""
+    return os.open(name, flags | getattr(os, "O_NONBLOCK", 0))
 
 
 def _read(file: io.FileIO, count: int) -> bytes:

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import BinaryIO, NamedTuple
 
 from engine.backend import AdapterKey, StateBytes, StateKeys
-from engine.folder_lock import folder_lock, try_lock
+from engine.folder_lock import delete_unless_locked, folder_lock, try_lock
 from engine.snapshot_file import (
     FileFault,
     SnapshotContent,
@@ -38,6 +38,7 @@ _SPARE_BYTES = 64 << 20  # left free whatever the limit
 _LOCK_WAIT_S = 2.0
 _SCAN_WAIT_S = 1.0  # for the first look at the folder, which a load usually outlasts
 _CHUNK_WAIT_S = 0.25  # between chunks while replies are computed
+_MAX_TAKEN = 4096
 
 
 class FolderEntry(NamedTuple):
@@ -75,10 +76,11 @@ class SnapshotFolder:
     def __init__(self, path: Path, *, max_bytes: int | None) -> None:
         self.path = path
         self._max_bytes = max_bytes
-        self._lock = threading.Lock()  # guards the four below
+        self._lock = threading.Lock()  # guards the five below
         self._lost: set[str] = set()  # chats whose files were torn
         self._entries: dict[str, FolderEntry] = {}
         self._writing: dict[str, str] = {}  # name -> chat; what is taken out is not written
+        self._taken: dict[str, None] = {}  # handed over before: what the disk or the limit refused is not tried again
         self._num_waiting = 0
         self._calm = threading.Event()
         self._calm.set()
@@ -97,6 +99,13 @@ class SnapshotFolder:
         except (OSError, ValueError):
             return 0
         return min(_MOST_BYTES, int(available * _DISK_SHARE))
+
+    def set_max_bytes(self, max_bytes: int | None) -> None:
+        """Keep to another limit from now on; see `max_bytes` of the class."""
+        self._max_bytes = max_bytes
+        with self._lock:
+            self._taken = dict.fromkeys(self._writing)  # there may be room now for what was refused
+        self._writer.submit(self._trim, 0)
 
     @property
     def entries(self) -> list[FolderEntry]:
@@ -126,16 +135,19 @@ class SnapshotFolder:
             self._calm.clear()
 
     def has(self, keys: StateKeys, adapters: AdapterKey, tokens: Sequence[int], *, can_cut: bool) -> bool:
-        """Whether there is a file of just these tokens, or will be; one that begins with them is as good where a memory
-        can be cut."""
-        name = _name_of(keys, adapters, tokens_to_bytes(tokens))
+        """Whether there is a file of just these tokens, will be, or had to make way for others; one that begins with
+        them is as good where a memory can be cut."""
+        name, entries = _name_of(keys, adapters, tokens_to_bytes(tokens)), self.entries
         with self._lock:
-            if name in self._entries or name in self._writing:
+            if name in self._entries or name in self._taken:
                 return True
         numbers = array("i", tokens)
         return can_cut and any(
-            entry.tokens[: len(numbers)] == numbers and entry.keys == keys and entry.adapters == adapters
-            for entry in self.entries
+            entry.keys == keys
+            and entry.adapters == adapters
+            and len(entry.tokens) >= len(numbers)
+            and entry.tokens[: len(numbers)] == numbers
+            for entry in entries
         )
 
     def write(self, header: SnapshotHeader, body: Sequence[StateBytes], *, can_cut: bool) -> None:
@@ -149,6 +161,9 @@ class SnapshotFolder:
             if name in self._entries or name in self._writing:
                 return
             self._writing[name] = header.chat_id
+            self._taken[name] = None
+            if len(self._taken) > _MAX_TAKEN:
+                del self._taken[next(iter(self._taken))]
             self._num_waiting += 1
         self._writer.submit(self._write, name, header, body, can_cut)
 
@@ -160,18 +175,23 @@ class SnapshotFolder:
         """Delete a file that is of no use."""
         _LOG.info("a snapshot on disk was discarded (%s)", reason)
         self._delete([name])
+        with self._lock:
+            self._taken.pop(name.removesuffix(_SUFFIX), None)
 
     def forget(self, chat_ids: Iterable[str]) -> None:
         """Delete all files of chats, and write none that waits."""
         gone = set(chat_ids)
         with self._lock:
             self._writing = {name: chat for name, chat in self._writing.items() if chat not in gone}
-        self._delete([entry.name for entry in self.entries if entry.chat_id in gone])
+            self._taken = dict.fromkeys(self._writing)
+        self._delete_of(gone)
+        if not self._scan_done.done():  # not all files are known yet
+            self._writer.submit(self._delete_of, gone)
 
     def clear(self) -> None:
         """Delete all files."""
         with self._lock:
-            self._writing = {}
+            self._writing, self._taken = {}, {}
         self._delete([path.name for path in self._files()])
 
     def flush(self, wait_s: float) -> None:
@@ -193,7 +213,7 @@ class SnapshotFolder:
             self.path.mkdir(mode=0o700, parents=True, exist_ok=True)
             with folder_lock(self.path / _LOCK_NAME, wait_s=_LOCK_WAIT_S):
                 for part in self.path.glob(f"*{_PART_SUFFIX}"):
-                    _delete_unless_locked(part)
+                    delete_unless_locked(part)
         except (OSError, ValueError) as error:
             _LOG.warning("the folder of the prompt cache cannot be used: %s", error)
             self._max_bytes = 0
@@ -256,7 +276,8 @@ class SnapshotFolder:
             with os.fdopen(os.open(part, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
                 try_lock(file.fileno())
                 is_whole = write_snapshot(file, header, body, self._may_go_on)
-                _sync(file)
+                if is_whole:
+                    _sync(file)
             if is_whole and self._is_wanted(name, header):
                 self._commit(part, name, header, can_cut=can_cut)
         finally:
@@ -330,6 +351,9 @@ class SnapshotFolder:
             with self._lock:
                 self._entries.pop(name.removesuffix(_SUFFIX), None)
 
+    def _delete_of(self, chat_ids: set[str]) -> None:
+        self._delete([entry.name for entry in self.entries if entry.chat_id in chat_ids])
+
     def _read(self, entry: FolderEntry) -> FileRead:
         began = time.perf_counter()
         path = self.path / entry.name
@@ -342,8 +366,8 @@ class SnapshotFolder:
         except SnapshotFileError as error:
             self.discard(entry.name, str(error))
             return FileRead(entry, None, error.fault, time.perf_counter() - began)
-        except MemoryError:
-            _LOG.warning("there is no memory for a snapshot of %d bytes", entry.num_bytes)
+        except (MemoryError, OSError) as error:
+            _LOG.warning("a snapshot of %d bytes could not be read: %r", entry.num_bytes, error)
             return FileRead(entry, None, FileFault.GONE, time.perf_counter() - began)
         return FileRead(entry, content, None, time.perf_counter() - began)
 
@@ -367,15 +391,3 @@ def _sync_folder(path: Path) -> None:
             os.fsync(descriptor)
         finally:
             os.close(descriptor)
-
-
-def _delete_unless_locked(part: Path) -> None:
-    """Delete what a process left that ended while it wrote."""
-    with contextlib.suppress(OSError):
-        descriptor = os.open(part, os.O_RDWR)
-        try:
-            is_left = try_lock(descriptor)
-        finally:
-            os.close(descriptor)
-        if is_left:
-            part.unlink(missing_ok=True)

@@ -14,6 +14,7 @@ from app.known_models import KnownModels
 from engine import (
     Abort,
     BareLoopRun,
+    CacheParams,
     Command,
     Counted,
     CountTokens,
@@ -44,6 +45,7 @@ from engine import (
 _ENGINE_LOG = logging.getLogger("engine.worker")
 _POLL_S = 0.2  # where a wait cannot be interrupted by a signal (Windows), Ctrl-C is seen after at most this long
 _SLICE_S = 0.002
+_NO_COPIES = CacheParams(ram_mib=0)  # of earlier chats: they would count as memory of the model, and cost time
 _Event = TypeVar("_Event", ModelLoaded, Counted, EngineDescribed, MachineMeasured, BareLoopRun, Finished)
 
 
@@ -111,7 +113,7 @@ class BenchDriver:
             EngineError: it cannot be loaded.
         """
         is_known = known is not None and known.has(path, params)
-        command = LoadModel(request_id=self._new_id(), path=path, params=params, is_known=is_known)
+        command = LoadModel(request_id=self._new_id(), path=path, params=params, is_known=is_known, cache=_NO_COPIES)
         description = self._answer(command, ModelLoaded).description
         if known is not None:
             known.add(path, params)

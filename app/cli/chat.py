@@ -13,7 +13,7 @@ from app.cli.adapter_commands import with_named_adapters
 from app.cli.chat_options import (
     Conversation,
     add_chat_arguments,
-    cache_params,
+    chat_cache,
     conversations_of,
     model_params,
     sampling_params,
@@ -81,7 +81,7 @@ def run(options: argparse.Namespace, paths: Paths, make_client: MakeClient | Non
     client = make_client(options.fake_engine) if make_client else ProcessClient(fake=options.fake_engine)
     with ChatSession(client, memory=MemoryRecord.in_paths(paths)) as session:
         session.may_read_ahead = not options.no_cache and may_read_ahead(settings.read_ahead_above)
-        session.cache = cache_params(options, paths.prompt_cache_dir)
+        session.cache = chat_cache(options, settings, paths.prompt_cache_dir)
         if conversations is None:
             from app.cli.interactive import InteractiveChat  # needs prompt_toolkit, which takes a while to load
 

@@ -5,9 +5,11 @@ import dataclasses
 from pathlib import Path
 from typing import Any
 
+from app.cache_limits import cache_params
 from app.cli.arguments import NotBuilt, number, whole_number, whole_number_or
 from app.cli.streams import read_text_file
 from app.errors import UsageError
+from app.settings import Settings
 from engine import (
     CACHE_TYPES,
     SAMPLER_NAMES,
@@ -164,13 +166,13 @@ def model_params(options: argparse.Namespace) -> ModelParams:
     return ModelParams(**chosen)
 
 
-def cache_params(options: argparse.Namespace, folder: Path) -> CacheParams:
-    """Return what is kept of prompts.
+def chat_cache(options: argparse.Namespace, settings: Settings, folder: Path) -> CacheParams:
+    """Return what is kept of prompts: what the user allows the window.
 
     Args:
         folder: where snapshots are written.
     """
-    return CacheParams(ram_mib=0, reuse=False) if options.no_cache else CacheParams(folder=str(folder))
+    return CacheParams(ram_mib=0, reuse=False) if options.no_cache else cache_params(settings, str(folder))
 
 
 def sampling_params(options: argparse.Namespace) -> SamplingParams:

@@ -14,6 +14,7 @@ from app.compare.plan import Place
 from app.compare.results import CellMachine, Column
 from app.energy import EnergyMeter, ReplyEnergy
 from engine import (
+    CacheParams,
     ChatMessage,
     Command,
     Delta,
@@ -46,6 +47,7 @@ _POLL_S = 0.2  # where a wait cannot be interrupted by a signal (Windows), Ctrl-
 _WARM_UP_TOKENS = 8
 _WARM_UP = (ChatMessage(Role.USER, "Say hello."),)
 _CLOSE_S = 2.0
+_NO_COPIES = CacheParams(ram_mib=0)  # of earlier chats: they would count as memory of the model, and cost time
 _Answer = TypeVar("_Answer", EngineDescribed, ModelLoaded, MachineMeasured)
 
 
@@ -117,7 +119,7 @@ class ColumnWorker:
             EngineError: it cannot be loaded.
             RunCancelled: the run is to stop.
         """
-        command = LoadModel(request_id=self.new_id(), path=column.path, params=column.params)
+        command = LoadModel(request_id=self.new_id(), path=column.path, params=column.params, cache=_NO_COPIES)
         self.model = self._answer(command, ModelLoaded).description
         return self.model
 

@@ -6,6 +6,7 @@ from pathlib import PurePath
 from typing import TYPE_CHECKING
 
 from app.adapter_files import AdapterFiles
+from app.cache_limits import cache_params
 from app.desktop.adapter_presenter import AdapterPresenter
 from app.desktop.bridge.background import Background, SerialBackground
 from app.desktop.bridge.engine_bridge import EngineBridge
@@ -28,7 +29,7 @@ from app.desktop.session.chat_recorder import ChatRecorder
 from app.desktop.session.chat_settings import ChatSettings
 from app.desktop.session.chats import Chats
 from app.desktop.session.conversation import Conversation
-from app.desktop.session.kept_prompts import KeptPrompts, cache_params
+from app.desktop.session.kept_prompts import KeptPrompts
 from app.desktop.session.memory_lessons import MemoryLessons
 from app.desktop.session.model_session import ChooseModel, ModelSession, Starter
 from app.desktop.session.reply_costs import ReplyCosts

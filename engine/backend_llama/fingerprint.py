@@ -4,10 +4,12 @@ import hashlib
 import importlib.metadata
 import json
 from pathlib import Path
+from typing import Any
 
 from engine.backend import StateKeys
 from engine.backend_llama import library as native
 from engine.backend_llama.layer_weights import model_parts
+from engine.backend_llama.probing import meta
 from engine.messages import ModelDescription
 from engine.params import ModelParams
 
@@ -15,10 +17,11 @@ _HEAD_BYTES = 256 * 1024  # most of a header, but for a vocabulary
 _SAMPLE_BYTES, _NUM_SAMPLES = 4096, 64
 
 
-def state_keys(path: str, params: ModelParams, description: ModelDescription) -> StateKeys:
+def state_keys(path: str, params: ModelParams, description: ModelDescription, model: Any) -> StateKeys:
     """Return what snapshots of a loaded model's sequences depend on.
 
     Args:
+        model: pointer to it.
         params: as asked for; the cache types in effect are those of `description`.
     """
     settings = {
@@ -28,12 +31,18 @@ def state_keys(path: str, params: ModelParams, description: ModelDescription) ->
         "type_v": description.type_v,
         "flash_attn": params.flash_attn.value,
         "rope": (params.rope_scaling.value, params.rope_freq_base, params.rope_freq_scale, params.yarn_orig_ctx),
+        "is_long": description.n_ctx > _original_context(model, description),  # LongRoPE turns by other factors then
         "device": description.device,
         "unified": True,
         "binding": importlib.metadata.version("llama-cpp-python"),
         "library": native.library().llama_version().decode(),
     }
     return StateKeys(model_fingerprint(path), json.dumps(settings, sort_keys=True))
+
+
+def _original_context(model: Any, description: ModelDescription) -> int:
+    told = meta(model, f"{description.architecture}.rope.scaling.original_context_length") or ""
+    return int(told) if told.isdecimal() and int(told) else description.n_ctx_train
 
 
 def model_fingerprint(path: str) -> str:

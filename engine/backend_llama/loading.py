@@ -268,7 +268,7 @@ def _new_backend(
         kv_bytes = plan.kv_bytes_per_token or (size.key_bytes + size.value_bytes) // size.n_ctx
         made = _Made(model, context, len(vocabulary.pieces), has_template, kv_bytes, size, backend.kind)
         backend.description = _describe(made, path, plan)
-        backend.state_keys = state_keys(path, plan.params, backend.description)
+        backend.state_keys = state_keys(path, plan.params, backend.description, model)
     except Exception:
         library.llama_free(context)  # before its model, which the caller frees
         raise

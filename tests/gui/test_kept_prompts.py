@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from app.desktop.session.kept_prompts import cache_params
+from app.cache_limits import cache_params
 from app.settings import Settings
 from engine import CacheDescribed, CacheParams, DescribeCache, ForgetChats, Generate, LoadModel, OpenChat, SetCache
 from tests.gui.scripted_engine import Desk

@@ -4,24 +4,18 @@ from collections.abc import Sequence
 
 from PySide6.QtCore import QObject, QTimer, Signal
 
+from app.cache_limits import cache_params
 from app.desktop.bridge.background import Background
 from app.desktop.bridge.engine_bridge import EngineBridge
 from app.desktop.session.chats import Chats
 from app.desktop.session.model_session import ModelSession
 from app.desktop.session.user_settings import UserSettings
-from app.settings import Settings
 from app.store import ChatStore
-from engine import CacheDescribed, CacheParams, ModelDescription
+from engine import CacheDescribed, ModelDescription
 
 _FLUSH_S = 1.0
 _DAY_MS = 24 * 3600 * 1000
 _SETTINGS = ("chat_memory_mib", "chat_disk_mib")
-
-
-def cache_params(settings: Settings, folder: str) -> CacheParams:
-    """Return the limits that the user set; a negative amount is the engine's to choose."""
-    memory, disk = settings.chat_memory_mib, settings.chat_disk_mib
-    return CacheParams(ram_mib=None if memory < 0 else memory, disk_mib=None if disk < 0 else disk, folder=folder)
 
 
 class KeptPrompts(QObject):

@@ -89,7 +89,7 @@ def test_beginning_makes_way_when_what_goes_on_from_it_is_written(can_cut: bool,
     is_needless = can_cut or chat_id == "chat"
     assert held(folder) == [*([] if is_needless else [[1, 2, 3]]), [1, 2, 3, 4], [1, 2, 9]]
     assert len(files(folder)) == len(held(folder))
-    assert folder.has(KEYS, (), [1, 2, 3], can_cut=can_cut) == (can_cut or not is_needless)
+    assert open_folder().has(KEYS, (), [1, 2, 3], can_cut=can_cut) == (can_cut or not is_needless)
 
 
 @pytest.mark.parametrize(
