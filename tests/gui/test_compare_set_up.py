@@ -75,6 +75,15 @@ def click(view: QAbstractItemView, title: str) -> None:
     QTest.mouseClick(view.viewport(), Qt.MouseButton.LeftButton, pos=centre)
 
 
+def test_focus_stays_on_the_page_when_it_begins(hand: CompareHand) -> None:
+    hand.choose(QUICK, OTHER)
+    hand.page.setup.start_button.setFocus()
+    QTest.keyClick(hand.page.setup.start_button, Qt.Key.Key_Space)
+    hand.qtbot.waitUntil(lambda: hand.page.view is hand.page.columns, timeout=20_000)
+    hand.wait_for_end()
+    assert hand.page.tabs[1].hasFocus()
+
+
 def test_model_of_the_chat_is_unloaded_and_loaded_again_by_the_next_message(hand: CompareHand) -> None:
     setup = hand.page.setup
     assert not setup.unload_button.isVisible()
