@@ -139,7 +139,9 @@ def test_past_chats_are_found_and_asked_again(hand: CompareHand) -> None:
     QTest.mouseClick(hand.page.tabs[1], Qt.MouseButton.LeftButton)
     box.setCurrentIndex(0)
     box.activated.emit(0)
-    assert [hand.said(number)[:3] for number in range(2)] == [["Tell me of mountains.", "They are old.", "How old?"]] * 2
+    assert [hand.said(number)[:3] for number in range(2)] == [
+        ["Tell me of mountains.", "They are old.", "How old?"]
+    ] * 2
     assert all(hand.said(number)[3] for number in range(2))
 
 

@@ -278,8 +278,6 @@ def _comparing(c: Colours, px: Px) -> str:
     #compareChats {{ background:{c.raised};color:{c.text};border:1px solid {c.control_border};
         border-radius:{px(6)}px;font-size:{px(14)}px; }}
     #compareChats:focus {{ border-color:{c.accent}; }}
-    #compareChats::item {{ padding:{px(4)}px {px(6)}px; }}
-    #compareChats::item:selected {{ background:{c.selection};color:{c.text}; }}
     #compareTable {{ background:{c.bg};color:{c.text};border:1px solid {c.border};border-radius:{px(8)}px;
         font-size:{px(13)}px; }}
     #compareTable:focus {{ border-color:{c.accent}; }}

@@ -3,18 +3,27 @@
 from collections.abc import Sequence
 from typing import Any
 
-from PySide6.QtCore import QAbstractListModel, QModelIndex, QPersistentModelIndex, Qt, Signal
-from PySide6.QtGui import QKeyEvent
-from PySide6.QtWidgets import QLineEdit, QListView, QVBoxLayout, QWidget
+from PySide6.QtCore import QAbstractListModel, QModelIndex, QPersistentModelIndex, QRectF, QSize, Qt, Signal
+from PySide6.QtGui import QKeyEvent, QPainter
+from PySide6.QtWidgets import (
+    QLineEdit,
+    QListView,
+    QStyle,
+    QStyledItemDelegate,
+    QStyleOptionViewItem,
+    QVBoxLayout,
+    QWidget,
+)
 
 from app.desktop.rendering.plain import has_visible_text, isolated, shortened
 from app.desktop.theme.theme import Theme
+from app.desktop.widgets.check_box import paint_box
 from app.desktop.widgets.figures import count_text
 from app.desktop.widgets.plain_label import plain_label
 from app.store import ChatRow
 
 _TITLE_CHARS = 120
-_HEIGHT = 168
+_ROW, _HEIGHT = 28, 170
 _CHOOSING = (Qt.Key.Key_Space, Qt.Key.Key_Return, Qt.Key.Key_Enter)
 Index = QModelIndex | QPersistentModelIndex
 
@@ -39,6 +48,7 @@ class ChatChoice(QWidget):
         self._titles = _Titles(self)
         self._titles.chosen_changed.connect(self._on_chosen)
         self.list = _List(self._titles)
+        self.list.setItemDelegate(_Painter(theme, self.list))
         self.list.setObjectName("compareChats")
         self.list.setAccessibleName(self.tr("Past chats"))
         self._told = plain_label(role="meta")
@@ -136,6 +146,35 @@ class _Titles(QAbstractListModel):
         self.chosen ^= {self._rows[index.row()].id}
         self.dataChanged.emit(index, index, [Qt.ItemDataRole.CheckStateRole])
         self.chosen_changed.emit()
+
+
+class _Painter(QStyledItemDelegate):
+    """Paints a row: a box of the theme, and the title beside it."""
+
+    def __init__(self, theme: Theme, parent: QWidget) -> None:
+        super().__init__(parent)
+        self._theme = theme
+
+    def sizeHint(self, option: QStyleOptionViewItem, index: Index) -> QSize:
+        """See QStyledItemDelegate."""
+        return QSize(self._theme.px(100), self._theme.px(_ROW))
+
+    def paint(self, painter: QPainter, option: QStyleOptionViewItem, index: Index) -> None:
+        """See QStyledItemDelegate."""
+        px, area = self._theme.px, option.rect
+        painter.save()
+        painter.setRenderHint(QPainter.RenderHint.Antialiasing)
+        if option.state & QStyle.StateFlag.State_Selected:
+            painter.fillRect(area, self._theme.colour("selection"))
+        side = px(16)
+        box = QRectF(area.left() + px(8), area.top() + (area.height() - side) / 2, side, side)
+        is_chosen = index.data(Qt.ItemDataRole.CheckStateRole) == Qt.CheckState.Checked
+        paint_box(painter, self._theme, box, is_checked=is_chosen, edge="accent" if is_chosen else "control_border")
+        painter.setPen(self._theme.colour("text"))
+        beside = area.adjusted(px(34), 0, -px(8), 0)
+        text = painter.fontMetrics().elidedText(index.data(), Qt.TextElideMode.ElideRight, beside.width())
+        painter.drawText(beside, Qt.AlignmentFlag.AlignLeft | Qt.AlignmentFlag.AlignVCenter, text)
+        painter.restore()
 
 
 class _List(QListView):
