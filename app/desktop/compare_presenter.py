@@ -27,9 +27,9 @@ from app.desktop.bridge.compare_job import Begun, CompareJob, Ended, JobEvent, N
 from app.desktop.rendering.plain import isolated, shortened
 from app.desktop.session.chats import Chats
 from app.desktop.session.compare_board import CompareBoard, LaneKey
-from app.desktop.session.compare_chats import begin_chat
+from app.desktop.session.compare_chats import begin_chat, list_past, read_past
 from app.desktop.session.compare_outcome import CompareOutcome, outcome_of
-from app.desktop.session.compare_setup import CompareSetup, Interrupted, ModelOption
+from app.desktop.session.compare_setup import CompareSetup, Interrupted, ModelOption, PastChat
 from app.desktop.session.model_session import ModelSession, ModelState
 from app.desktop.widgets import notices
 from app.desktop.widgets.compare_page import ComparePage
@@ -49,7 +49,7 @@ class Source(Protocol):
     def interrupted(self) -> Interrupted | None:
         """Return the latest run that did not come to its end."""
 
-    def plan(self, setup: CompareSetup) -> Comparison:
+    def plan(self, setup: CompareSetup, chats: Sequence[PastChat] = ()) -> Comparison:
         """Return what is to be done."""
 
     def begin(self, plan: Comparison, on_event: OnRunEvent) -> tuple[CompareRun, str | None]:
@@ -101,13 +101,16 @@ class ComparePresenter(QObject):
         page.stop_requested.connect(self._on_stop)
         page.setup.start_requested.connect(self.start)
         page.setup.resume_requested.connect(self.resume)
+        page.setup.unload_requested.connect(self._on_unload)
+        page.setup.chats_requested.connect(self._list_chats)
         page.columns.turn_submitted.connect(job.add_turn)
         page.columns.turn_submitted.connect(lambda *_: self._show_running())
         page.columns.chat_requested.connect(self.go_on_as_chat)
         page.diff.pair_chosen.connect(self._on_pair)
         page.result.report_requested.connect(self._ask_report)
         page.result.bar_changed.connect(self._on_bar_changed)
-        model.changed.connect(self._show_loaded)
+        for signal in (model.changed, chats.marks_changed):
+            signal.connect(self._show_loaded)
         job.happened.connect(self._on_happened)
         self._show_loaded()
 
@@ -115,6 +118,8 @@ class ComparePresenter(QObject):
         """Show the page, and look which models and interrupted runs there are."""
         self._window.show_page(self.page)
         self._background.run(self._source.models, self.page.setup.show_models, self._on_failed)
+        if not self.page.setup.chats.isHidden():
+            self._list_chats()
         if not self._job.is_running and not self._stopped:
             self._look_for_interrupted()
 
@@ -123,7 +128,12 @@ class ComparePresenter(QObject):
         if self._job.is_running:
             return
         self.page.setup.show_fault("")
-        self._begin(lambda on_event: self._source.begin(self._source.plan(setup), on_event))
+        store = self._chats.recorder.store
+
+        def make(on_event: OnRunEvent) -> tuple[CompareRun, str | None]:
+            return self._source.begin(self._source.plan(setup, read_past(store, setup.chats)), on_event)
+
+        self._begin(make)
 
     def resume(self, run_id: str) -> None:
         """Go on with a run that was interrupted."""
@@ -321,7 +331,18 @@ class ComparePresenter(QObject):
 
     def _show_loaded(self) -> None:
         is_loaded = self._model.state is ModelState.READY
-        self.page.setup.show_loaded(self._model.label if is_loaded else "")
+        self.page.setup.show_loaded(self._model.label if is_loaded else "", is_in_use=bool(self._chats.busy))
+
+    def _on_unload(self) -> None:
+        if not self._chats.busy:
+            self._model.unload()
+
+    def _list_chats(self) -> None:
+        store = self._chats.recorder.store
+        if store is None:
+            self.page.setup.chats.show_chats(())
+        else:
+            self._background.run(lambda: list_past(store), self.page.setup.chats.show_chats, self._on_failed)
 
     def _on_pair(self, one: int, other: int) -> None:
         board, shown = self._board, self.page.columns.shown

@@ -1,6 +1,6 @@
 """CompareSource: what the Compare page asks of files and engines; every call takes time and runs beside the window."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import msgspec
@@ -12,13 +12,14 @@ from app.compare.plan import (
     fair_sampling,
     new_comparison,
 )
-from app.compare.prompt_sets import PromptSet, bundled_prompts, read_prompts, short_prompts
+from app.compare.prompt_sets import PromptSet, bundled_prompts, prompts_of_chats, read_prompts, short_prompts
 from app.compare.results import Column, Comparison, Mode, PromptItem
 from app.compare.room_check import RoomCheck
 from app.compare.run_folder import begin_run, keep, list_runs, resume_run
 from app.compare.runner import CompareRun, OnRunEvent, Services
 from app.desktop.session.compare_setup import (
     CACHE_TYPES,
+    CHATS,
     SHORT,
     TYPED,
     WHOLE,
@@ -26,6 +27,7 @@ from app.desktop.session.compare_setup import (
     CompareSetup,
     Interrupted,
     ModelOption,
+    PastChat,
 )
 from app.errors import AppError, UsageError
 from app.model_choice import choose_model
@@ -79,13 +81,16 @@ class CompareSource:
         found = next((run for run in list_runs(self._paths) if not run.is_ended), None)
         return Interrupted(found.id, found.created_at, found.num_done, found.num_total) if found else None
 
-    def plan(self, setup: CompareSetup) -> Comparison:
+    def plan(self, setup: CompareSetup, chats: Sequence[PastChat] = ()) -> Comparison:
         """Return what is to be done.
+
+        Args:
+            chats: what was said in the chats that are chosen.
 
         Raises:
             UsageError: there is nothing to compare, or too much of it.
         """
-        name, prompts = _prompts(setup)
+        name, prompts = _prompts(setup, chats)
         is_samples = setup.mode is Mode.SAMPLES
         at_once = setup.repeats if is_samples else 1
         turns = _TURNS if len(prompts) == 1 else 1
@@ -148,11 +153,18 @@ def _settings_words(column: ColumnSetup, mode: Mode) -> str:
     return words
 
 
-def _prompts(setup: CompareSetup) -> PromptSet:
+def _prompts(setup: CompareSetup, chats: Sequence[PastChat]) -> PromptSet:
     if setup.prompts == TYPED:
         if not setup.text.strip():
             raise UsageError("The prompt is empty.", "Write what the models are to be asked.")
         return PromptSet("one prompt", (PromptItem(id="1", messages=(ChatMessage(Role.USER, setup.text),)),))
+    if setup.prompts == CHATS:
+        found = prompts_of_chats("past chats", list(chats))
+        if not found.prompts:
+            raise UsageError(
+                "No message of yours is in the chosen chats.", "Choose chats in which you asked something."
+            )
+        return found
     if setup.prompts in (SHORT, WHOLE):
         return short_prompts() if setup.prompts == SHORT else bundled_prompts()
     return read_prompts(Path(setup.prompts))

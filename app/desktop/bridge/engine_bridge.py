@@ -49,6 +49,7 @@ from engine import (
     StateChanged,
     ThreadsChanged,
     TurnsDropped,
+    UnloadModel,
 )
 
 _LOG = logging.getLogger(__name__)
@@ -170,6 +171,10 @@ class EngineBridge(QObject):
     def cancel_load(self, request_id: str) -> None:
         """Give up a load."""
         self._client.send(CancelLoad(request_id=request_id))
+
+    def unload_model(self) -> None:
+        """Free the memory of the model; replies in progress fail."""
+        self._client.send(UnloadModel())
 
     def generate(
         self,

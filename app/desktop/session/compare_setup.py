@@ -3,13 +3,14 @@
 from typing import NamedTuple
 
 from app.compare.results import Mode
+from engine import ChatMessage
 
 MIN_COLUMNS, MAX_COLUMNS = 2, 8
 MAX_SAMPLES = 16  # as many lanes as can be looked at
 MAX_REPEATS = 20
 CACHE_TYPES = ("f16", "q8_0", "q4_0")
 
-TYPED, SHORT, WHOLE = "typed", "short", "whole"
+TYPED, SHORT, WHOLE, CHATS = "typed", "short", "whole", "chats"
 
 
 class ModelOption(NamedTuple):
@@ -41,13 +42,18 @@ class ColumnSetup(NamedTuple):
     temperature: float = 0.0
 
 
+PastChat = tuple[str, tuple[ChatMessage, ...]]
+"""A chat that was: its title, and what was said."""
+
+
 class CompareSetup(NamedTuple):
     """What is to be compared.
 
     Attributes:
-        prompts: TYPED, SHORT, WHOLE, or the path of a file.
+        prompts: TYPED, SHORT, WHOLE, CHATS, or the path of a file.
         text: the prompt, where it is typed.
         repeats: how often each is asked; of samples, how many there are.
+        chats: ids of the past chats that are the prompts, where they are.
     """
 
     columns: tuple[ColumnSetup, ...]
@@ -56,6 +62,7 @@ class CompareSetup(NamedTuple):
     text: str = ""
     repeats: int = 1
     max_tokens: int = 256
+    chats: tuple[str, ...] = ()
 
 
 class Interrupted(NamedTuple):

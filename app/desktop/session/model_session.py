@@ -193,6 +193,12 @@ class ModelSession(QObject):
         """Load the wanted model once more, after a failure or the engine's death."""
         self.choose(self._chosen.last_model if self._chosen else self._wanted)
 
+    def unload(self) -> None:
+        """Give the memory of the loaded model back; it is loaded again when a message needs it."""
+        if self._state is ModelState.READY:
+            self._bridge.unload_model()
+            self._enter(ModelState.NONE)
+
     def cancel(self) -> None:
         """Give up what is in progress."""
         if self.is_busy:

@@ -275,6 +275,9 @@ def _comparing(c: Colours, px: Px) -> str:
     #comparePrompt, #diffText {{ background:{c.raised};color:{c.text};border:1px solid {c.control_border};
         border-radius:{px(6)}px;padding:{px(5)}px {px(7)}px;font-size:{px(14)}px; }}
     #comparePrompt:focus, #diffText:focus {{ border:2px solid {c.accent};padding:{px(4)}px {px(6)}px; }}
+    #compareChats {{ background:{c.raised};color:{c.text};border:1px solid {c.control_border};
+        border-radius:{px(6)}px;font-size:{px(14)}px; }}
+    #compareChats:focus {{ border-color:{c.accent}; }}
     #compareTable {{ background:{c.bg};color:{c.text};border:1px solid {c.border};border-radius:{px(8)}px;
         font-size:{px(13)}px; }}
     #compareTable:focus {{ border-color:{c.accent}; }}

@@ -12,6 +12,28 @@ _HEIGHT = 28
 _GAP = 8
 
 
+def paint_box(
+    painter: QPainter,
+    theme: Theme,
+    box: QRectF,
+    *,
+    is_checked: bool,
+    edge: str = "control_border",
+    inside: str = "raised",
+) -> None:
+    """Paint a box, with its mark where it is checked.
+
+    Args:
+        edge, inside: roles of colours, of a box that is not checked for `inside`.
+    """
+    px, colour = theme.px, theme.colour
+    painter.setPen(QPen(colour(edge), px(1)))
+    painter.setBrush(colour("accent" if is_checked else inside))
+    painter.drawRoundedRect(box, px(4), px(4))
+    if is_checked:
+        paint_glyph(painter, "check", box.adjusted(px(2), px(2), -px(2), -px(2)), colour("on_accent"))
+
+
 class CheckBox(QCheckBox):
     """Drawn at the zoom of the theme; the text ends in an ellipsis where there is no room, and nothing in it is read.
 
@@ -57,11 +79,10 @@ class CheckBox(QCheckBox):
         painter.setRenderHint(QPainter.RenderHint.Antialiasing)
         is_checked, is_enabled = self.isChecked(), self.isEnabled()
         is_marked = is_enabled and (self.hasFocus() or self.underMouse() or is_checked)
-        painter.setPen(QPen(colour("accent" if is_marked else "control_border" if is_enabled else "border"), px(1)))
-        painter.setBrush(colour("accent" if is_checked else "raised" if is_enabled else "surface"))
-        painter.drawRoundedRect(box, px(4), px(4))
-        if is_checked:
-            paint_glyph(painter, "check", box.adjusted(px(2), px(2), -px(2), -px(2)), colour("on_accent"))
+        edge = "accent" if is_marked else "control_border" if is_enabled else "border"
+        paint_box(
+            painter, self._theme, box, edge=edge, is_checked=is_checked, inside="raised" if is_enabled else "surface"
+        )
         if self._line:
             painter.setPen(colour("text" if is_enabled else "muted"))
             area = QRect(round(box.right()) + px(_GAP), 0, 0, self.height())

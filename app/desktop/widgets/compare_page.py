@@ -144,6 +144,8 @@ class ComparePage(QWidget):
         self.pause_button.setText(self.tr("Go on") if can_go_on else self.tr("Pause"))
         self.pause_button.setToolTip("" if can_go_on else self.tr("The reply in progress comes to its end first"))
         self.stop_button.setVisible(is_running)
+        if self.setup.start_button.hasFocus():  # what is disabled would give it to whatever comes next in the window
+            self._tabs[0].setFocus()
         self.setup.set_running(is_running=is_running)
         self.columns.set_running(is_running=is_running)
 

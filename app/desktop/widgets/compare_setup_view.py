@@ -22,6 +22,7 @@ from PySide6.QtWidgets import (
 from app.compare.results import Mode
 from app.desktop.rendering.plain import isolated, shortened
 from app.desktop.session.compare_setup import (
+    CHATS,
     MAX_REPEATS,
     MAX_SAMPLES,
     SHORT,
@@ -32,6 +33,7 @@ from app.desktop.session.compare_setup import (
     ModelOption,
 )
 from app.desktop.theme.theme import Theme
+from app.desktop.widgets.compare_chat_choice import ChatChoice
 from app.desktop.widgets.compare_setup_cards import ColumnCards
 from app.desktop.widgets.compare_setup_words import mode_help, summary
 from app.desktop.widgets.plain_label import plain_label
@@ -49,11 +51,15 @@ class SetupView(QScrollArea):
     Signals:
         start_requested: CompareSetup.
         resume_requested: id of a run that was interrupted.
+        unload_requested: the chat's model is to leave memory.
+        chats_requested: the past chats are to be listed.
         changed: something else is chosen.
     """
 
     start_requested = Signal(object)
     resume_requested = Signal(str)
+    unload_requested = Signal()
+    chats_requested = Signal()
     changed = Signal()
 
     def __init__(self, theme: Theme, parent: QWidget | None = None) -> None:
@@ -67,7 +73,8 @@ class SetupView(QScrollArea):
         self.setFocusPolicy(Qt.FocusPolicy.NoFocus)
         self._make_parts()
         self._build()
-        self.columns.changed.connect(self._on_changed)
+        for part in (self.columns, self.chats):
+            part.changed.connect(self._on_changed)
         self.prompt_edit.textChanged.connect(self._on_changed)
         for box in (self.mode_box, self.prompts_box):
             box.activated.connect(self._on_changed)
@@ -89,6 +96,7 @@ class SetupView(QScrollArea):
             self.prompt_edit.toPlainText(),
             self.repeats_spin.value(),
             self.tokens_spin.value(),
+            self.chats.chosen,
         )
 
     @property
@@ -114,9 +122,13 @@ class SetupView(QScrollArea):
             moment = run.created_at.replace("T", " ")[:16]
             self._resume_text.setText(words.format(moment=moment, done=run.num_done, total=run.num_total))
 
-    def show_loaded(self, label: str) -> None:
-        """Say which model the chat has loaded; empty for none."""
+    def show_loaded(self, label: str, *, is_in_use: bool = False) -> None:
+        """Say which model the chat has loaded, empty for none, and whether replies are made with it."""
         self._loaded = label
+        self.unload_button.setVisible(bool(label))
+        self.unload_button.setEnabled(not is_in_use)
+        free = self.tr("Its memory is given back; the next message of a chat loads it again")
+        self.unload_button.setToolTip(self.tr("A reply is being made with it") if is_in_use else free)
         self._on_changed()
 
     def show_fault(self, message: str, hint: str = "") -> None:
@@ -138,6 +150,7 @@ class SetupView(QScrollArea):
             self._offer_file(setup.prompts)
         self.prompts_box.setCurrentIndex(self.prompts_box.findData(setup.prompts))
         self.prompt_edit.setPlainText(setup.text)
+        self.chats.choose(setup.chats)
         self._on_changed()
         self.repeats_spin.setValue(setup.repeats)
         self.tokens_spin.setValue(setup.max_tokens)
@@ -170,6 +183,7 @@ class SetupView(QScrollArea):
         self.prompts_box.addItem(self.tr("One prompt, written here"), TYPED)
         self.prompts_box.addItem(self.tr("The short set: one prompt of each kind"), SHORT)
         self.prompts_box.addItem(self.tr("The whole set"), WHOLE)
+        self.prompts_box.addItem(self.tr("From past chats"), CHATS)
         self.prompts_box.addItem(self.tr("A file of prompts …"), None)
         self.prompt_edit = QPlainTextEdit()
         self.prompt_edit.setObjectName("comparePrompt")
@@ -185,7 +199,12 @@ class SetupView(QScrollArea):
         self._repeats_label.setBuddy(self.repeats_spin)
         self._tokens_label = QLabel(self.tr("Longest reply, in tokens"))
         self._tokens_label.setBuddy(self.tokens_spin)
+        self.chats = ChatChoice(theme)
         self._summary = plain_label(role="muted")
+        self.unload_button = QPushButton(self.tr("Unload it"))
+        self.unload_button.setProperty("kind", "outline")
+        self.unload_button.clicked.connect(self.unload_requested)
+        self.unload_button.hide()
         self._fault = plain_label(role="error", is_selectable=True)
         self._fault.hide()
         self.start_button = QPushButton(self.tr("Start"))
@@ -210,6 +229,7 @@ class SetupView(QScrollArea):
         self._heading(self.tr("Prompts"))
         self._box.addWidget(self.prompts_box)
         self._box.addWidget(self.prompt_edit)
+        self._box.addWidget(self.chats)
         self._heading(self.tr("How"))
         self._box.addWidget(self.mode_box)
         self._box.addWidget(self._mode_help)
@@ -223,7 +243,10 @@ class SetupView(QScrollArea):
             self._numbers.addLayout(row)
         self._numbers.addStretch(1)
         self._box.addLayout(self._numbers)
-        self._box.addWidget(self._summary)
+        self._memory_row = QHBoxLayout()
+        self._memory_row.addWidget(self._summary, 1)
+        self._memory_row.addWidget(self.unload_button, 0, Qt.AlignmentFlag.AlignTop)
+        self._box.addLayout(self._memory_row)
         self._box.addWidget(self._fault)
         foot = QHBoxLayout()
         foot.addWidget(self.start_button)
@@ -269,12 +292,17 @@ class SetupView(QScrollArea):
         self._repeats_label.setText(words)
         self.repeats_spin.setAccessibleName(words)
         self.columns.set_one(is_one=is_samples)
-        is_typed = self.prompts_box.currentData() == TYPED
-        self.prompt_edit.setVisible(is_typed)
+        prompts = self.prompts_box.currentData()
+        self.prompt_edit.setVisible(prompts == TYPED)
+        was_hidden = self.chats.isHidden()
+        self.chats.setVisible(prompts == CHATS)
+        if prompts == CHATS and was_hidden:
+            self.chats_requested.emit()
         self._mode_help.setText(mode_help(mode))
         setup = self.setup
         self._summary.setText(summary(setup, self.columns.sizes, self._loaded))
-        has_prompt = not is_typed or bool(self.prompt_edit.toPlainText().strip())
+        said = {TYPED: self.prompt_edit.toPlainText().strip(), CHATS: self.chats.chosen}
+        has_prompt = bool(said.get(prompts, True))
         has_models = all(column.model for column in self.setup.columns)
         self.start_button.setEnabled(has_prompt and has_models and not self._is_running)
         self.changed.emit()
@@ -304,6 +332,7 @@ class SetupView(QScrollArea):
             row.setSpacing(px(8))
         self._resume_row.setContentsMargins(px(14), px(8), px(8), px(8))
         self._resume_row.setSpacing(px(8))
+        self._memory_row.setSpacing(px(8))
         for heading in self._headings:
             heading.setContentsMargins(0, px(12), 0, 0)
         self.prompt_edit.setFixedHeight(px(110))
