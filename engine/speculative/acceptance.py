@@ -4,6 +4,7 @@ Each estimate is the mean of a Beta distribution: accepted tokens over tokens ju
 as some tokens would. A chat's prior is what was seen over all chats of the model, whose own prior is below.
 """
 
+import math
 from bisect import bisect_right
 from collections import OrderedDict
 from collections.abc import Sequence
@@ -26,6 +27,9 @@ _PLACE_BUCKETS = [bisect_right(_PLACE_EDGES, place) for place in range(100)]
 _PRIOR_TOKENS = 4.0  # the fixed prior counts as much as so many tokens
 _WIDE_TOKENS = 8.0  # and what was seen in all chats, for one chat, as so many at most
 _CHAT_KEEP, _WIDE_KEEP = 0.96, 0.997  # of the counts, at each further token
+_MOST_AGREEMENT = 48.0  # tokens that a text read before counts as at most
+_DEVIATIONS, _WIDE_RISK = 1.5, 0.25
+_RISKY_TOKENS = 8.0
 _PRIOR_STEPS, _WIDE_STEPS = 3.0, 4.0
 _CHAT_STEP_KEEP, _WIDE_STEP_KEEP = 0.9, 0.98
 FIRST_PROBE_STEPS = 8
@@ -81,6 +85,23 @@ class Acceptance:
         """Return the probabilities of the tokens that follow a match of so many, each if those before are accepted."""
         means = self._means(self._chat.match, self._wide.match)
         return [means[bucket] for bucket in _MATCH_BUCKETS[length : length + number]]
+
+    def risk_after_match(self, length: int) -> float:
+        """Return how likely the token after a match is rejected, at worst: near 1 until some were judged."""
+        bucket = _MATCH_BUCKETS[length]
+        miss = 1.0 - self._mean(self._chat.match, self._wide.match, bucket)
+        number = 1.0 + self._chat.match.judged[bucket] + _WIDE_RISK * self._wide.match.judged[bucket]
+        return min(1.0, miss + _DEVIATIONS * math.sqrt(miss * (1.0 - miss) / number) + 1.0 / number)
+
+    def risk_of_draft(self) -> float:
+        """Return how far the draft model is unknown here: 1 until some of its tokens were judged."""
+        number = self._chat.place.judged[0] + _WIDE_RISK * self._wide.place.judged[0]
+        return min(1.0, _RISKY_TOKENS / max(number, 1.0))
+
+    @property
+    def num_draft_tokens(self) -> float:
+        """Judged tokens of the draft model that are remembered, of all chats."""
+        return self._wide.place.judged[0]
 
     def of_draft(self, number: int) -> list[float]:
         """Return the probabilities of the tokens of a model's draft, each if those before it are accepted."""
@@ -163,6 +184,19 @@ class AcceptanceMemory:
                 self._chats.popitem(last=False)
         self._chats.move_to_end(key)
         return self._chats[key]
+
+    def note_agreement(self, num_right: int, num_judged: int) -> None:
+        """Learn before the first reply, from a text that both models read, how often the draft model agrees.
+
+        Args:
+            num_right: tokens of the draft model that the target would have accepted.
+            num_judged: of so many.
+        """
+        share = min(1.0, _MOST_AGREEMENT / max(num_judged, 1))
+        for evidence in self._wide.values():
+            for bucket in range(len(_PLACE_PRIORS)):
+                evidence.place.accepted[bucket] += share * num_right
+                evidence.place.judged[bucket] += share * num_judged
 
     def forget(self, chat_id: str) -> None:
         """Drop what is known of a chat."""

@@ -1,13 +1,15 @@
 """Replies on recorded step times: what would be accepted is drawn before, so that every way to draft meets the same."""
 
+import itertools
 import math
 import random
 from collections.abc import Callable
 from typing import NamedTuple
 
 from engine.speculative.acceptance import AcceptanceMemory
+from engine.speculative.account import Arm, RefereeReport
 from engine.speculative.ngram import NgramProposal
-from engine.speculative.referee import Arm, Choice, Referee, RefereeReport
+from engine.speculative.referee import Choice, Referee
 from engine.speculative.step_times import CALIBRATION_ROWS, DraftTimes, StepTimes
 
 # Milliseconds of one row, and times that for 2, 3, 4, 6, 8 and 16 rows; recorded on an idle machine.
@@ -34,7 +36,7 @@ class Machine:
         slope = (points[-1][1] - points[-2][1]) / 8
         points.append((64, points[-1][1] + 48 * slope))
         self.seconds = [0.0] * 65
-        for (first, low), (last, high) in zip(points, points[1:], strict=False):
+        for (first, low), (last, high) in itertools.pairwise(points):
             for rows in range(first, last + 1):
                 self.seconds[rows] = plain_ms / 1000 * (low + (high - low) * (rows - first) / (last - first))
         self.draft_s, self.read_s = draft_ms / 1000, read_ms / 1000
@@ -122,12 +124,15 @@ def refereed(
     allowed: tuple[Arm, ...] = (Arm.NGRAM, Arm.MODEL),
     temperature: float = 0.0,
     num_prompt: int = 40,
+    agreement: float | None = None,
     watch: Callable[[int, Choice, int, int], None] | None = None,
 ) -> Outcome:
     """Return what a chat takes when a referee chooses."""
     times, memory, draft_times = machine.calibrated(), AcceptanceMemory(), DraftTimes()
     for num_read, num_drafted in ((1, 1), (1, 3), (33, 1), (1, 2)):
         draft_times.observe(num_read, num_drafted, machine.noisy(machine.drafted(num_drafted, num_read)))
+    if agreement is not None:
+        memory.note_agreement(round(48 * agreement), 48)
     seconds, reports, behind = [], [], 0
     for reply in replies:
         acceptance = memory.of_chat("chat", temperature=temperature)
@@ -187,7 +192,7 @@ def refereed(
 
 
 def copying(seed: int, *, num_tokens: int = 200, mean_run: float = 30, mean_gap: float = 6) -> Reply:
-    """A text that is copied with edits: runs that the chat foretells, and gaps where it foretells little and wrongly."""
+    """A text that is copied with edits: runs that the chat foretells, gaps where it foretells little."""
     chance = random.Random(seed)
     matches: list[tuple[int, int]] = []
     while len(matches) < num_tokens:
