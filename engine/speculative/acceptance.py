@@ -30,8 +30,9 @@ _CHAT_KEEP, _WIDE_KEEP = 0.96, 0.997  # of the counts, at each further token
 _MOST_AGREEMENT = 48.0  # tokens that a text read before counts as at most
 _DEVIATIONS, _WIDE_RISK = 1.5, 0.25
 _RISKY_TOKENS = 8.0
-_PRIOR_STEPS, _WIDE_STEPS = 3.0, 4.0
-_CHAT_STEP_KEEP, _WIDE_STEP_KEEP = 0.9, 0.98
+_CURIOSITY = 0.2
+_PRIOR_STEPS, _WIDE_STEPS = 12.0, 6.0
+_CHAT_STEP_KEEP, _WIDE_STEP_KEEP = 0.95, 0.98
 FIRST_PROBE_STEPS = 8
 
 
@@ -111,7 +112,9 @@ class Acceptance:
     def of_confidence(self, confidence: float) -> float:
         """Return the probability for a token of the draft model by its confidence, those before it accepted."""
         bucket = bisect_right(_CONFIDENCE_EDGES, confidence)
-        return self._mean(self._chat.confidence, self._wide.confidence, bucket)
+        number = 1.0 + self._chat.confidence.judged[bucket] + _WIDE_RISK * self._wide.confidence.judged[bucket]
+        # What is never drafted is never judged: where little was seen, it is taken to be better.
+        return min(1.0, self._mean(self._chat.confidence, self._wide.confidence, bucket) + _CURIOSITY / number)
 
     def note_match(self, length: int, proposed: Sequence[int], tokens: Sequence[int]) -> None:
         """Learn from tokens of the reply that a continuation of a match had foretold, drafted or not."""

@@ -225,11 +225,20 @@ class Referee:
         tokens, seconds = _best_draft(plan, [_HOPEFUL] * most, share_s)
         return tokens * plan.base > (seconds + tokens * share_s) * _ON_MARGIN
 
-    def goes_on(self, place: int, confidence: float | None = None) -> bool:
-        """Return whether the draft model should draw its next token; asked before each is drawn.
+    def steps_on(self, place: int) -> bool:
+        """Return whether the draft model should do a step for its next token; asked before each but the first.
 
-        It must not depend on the token: a drawn one that is thrown away would change what the target's rejection
-        leaves. The draft model's step for this token is done, so that drawing costs a row of verification alone.
+        Args:
+            place: of the token in the draft, from 1.
+        """
+        plan = self._plan
+        return plan is not None and place < plan.most and self._pays(plan, place, self._reach, plan.token_s)
+
+    def goes_on(self, place: int, confidence: float | None = None) -> bool:
+        """Return whether the draft model should draw its next token, the step for it done; asked before each is drawn.
+
+        It must not depend on that token: a drawn one that is thrown away would change what is drafted on average, and
+        with it what the target's rejections leave.
 
         Args:
             place: in the draft, from 0.
@@ -239,19 +248,27 @@ class Referee:
         if plan is None or place >= plan.most:
             return False
         chance = self._chances[place] if confidence is None else self._acceptance.of_confidence(confidence)
-        reach = self._reach = (self._reach if place else 1.0) * chance
-        if plan.is_exploring and not place:
-            return True
+        before = self._reach if place else 1.0
+        self._reach = before * chance
+        return (plan.is_exploring and not place) or self._pays(plan, place, before, 0.0, chance)
+
+    def _pays(self, plan: _Plan, place: int, reach: float, drafting_s: float, chance: float | None = None) -> bool:
+        """Return whether one of the next tokens brings the draft more than its cost.
+
+        Args:
+            reach: probability that the tokens before `place` are accepted.
+            drafting_s: that the first of them still takes.
+            chance: of the first of them.
+        """
         table, rows = plan.table, plan.num_rows
         needed = plan.speed * (1.0 + plan.num_others) / plan.base  # tokens a second
-        gained, drafting_s = 0.0, 0.0
+        gained = 0.0
         for last in range(place, min(plan.most, place + _LOOK_AHEAD)):
-            if last > place:
-                reach *= self._chances[last]
-                drafting_s += plan.token_s
+            reach *= self._chances[last] if chance is None or last > place else chance
             gained += reach
             if gained >= needed * (table[rows + last + 1] - table[rows + place] + drafting_s):
                 return True
+            drafting_s += plan.token_s
         return False
 
     def note(

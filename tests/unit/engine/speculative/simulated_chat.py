@@ -151,16 +151,17 @@ def refereed(
             drafted, draft_s, num_read = choice.num_tokens, 0.0, 0
             confidences: list[float] = []
             if choice.arm is Arm.MODEL:
-                drafted = 0
+                drafted = num_steps = 0
                 # The draft model follows its own tokens: past a wrong one its confidence is that of another text.
-                while drafted < choice.num_tokens:
+                while drafted < choice.num_tokens and (not drafted or referee.steps_on(drafted)):
+                    num_steps += 1
                     confidence = reply.confidences[(place + drafted) % len(reply.confidences)]
                     if not referee.goes_on(drafted, confidence):
                         break
                     confidences.append(confidence)
                     drafted += 1
                 num_read = behind + 1
-                draft_s = machine.drafted(drafted, num_read)
+                draft_s = machine.drafted(num_steps, num_read)
                 behind = 0
             accepted = reply.num_accepted(choice.arm, place, drafted) if drafted else 0
             step_s = machine.seconds[1 + drafted]
@@ -224,7 +225,7 @@ def misleading(seed: int, *, num_tokens: int = 200) -> Reply:
     return _with_model(matches, chance, lambda place: 0.0)
 
 
-def drafted(seed: int, rate: Callable[[int], float], *, num_tokens: int = 200, tells: float = 0.0) -> Reply:
+def drafted(seed: int, rate: Callable[[int], float], *, num_tokens: int = 200, tells: float = 0.5) -> Reply:
     """No matches, and a draft model that is right with a probability by place.
 
     Args:
@@ -235,14 +236,11 @@ def drafted(seed: int, rate: Callable[[int], float], *, num_tokens: int = 200, t
 
 
 def _with_model(
-    matches: list[tuple[int, int]], chance: random.Random, rate: Callable[[int], float], *, tells: float = 0.3
+    matches: list[tuple[int, int]], chance: random.Random, rate: Callable[[int], float], *, tells: float = 0.5
 ) -> Reply:
     is_right, confidences = [], []
     for place in range(len(matches)):
-        right = chance.random() < rate(place)
-        is_right.append(right)
-        blurred = chance.random()
-        confidences.append(
-            (1 - tells) * blurred + tells * (0.5 + 0.5 * chance.random() if right else 0.5 * chance.random())
-        )
+        confidence = min(max(rate(place) + 0.5 * (chance.random() - 0.5), 0.02), 0.99)
+        is_right.append(chance.random() < rate(place) + tells * (confidence - rate(place)))
+        confidences.append(confidence)
     return Reply(matches, is_right, confidences)
