@@ -17,11 +17,9 @@ NGRAM_MAX = 32
 _BASELINE_EVERY = 32  # steps with drafts, after which a plain one tells what plain steps take now
 _FIRST_BASELINE = 8
 _ON_MARGIN, _OFF_MARGIN = 1.02, 1.0  # of plain speed, to begin with drafts and to go on
-_PROVEN_STEPS, _PROVEN_SPEED = 4.0, 1.03  # of the draft model
-_PROVEN_TOKENS = 24.0  # judged before the first draft
 _READ_SHARE = 0.5  # of what the draft model is expected to save, that reading for it may take
 _UNTRIED_READ_SHARE = 0.05  # of the expected time of the reply, while it has never drafted
-_PROVEN_FLOOR = 0.5  # of a plain step, that a draft which is known to pay may lose whatever was lost before
+_KNOWN_FLOOR = 0.5  # of a plain step, that a draft which is known to pay may lose whatever was lost before
 _MODEST_READ = 8  # tokens that the draft model may have to read without another thought
 _USUAL_RUN = 32.0  # tokens with the draft model until the chat foretells more and leaves it behind
 _HOPEFUL = 0.9  # acceptance; where even that would not pay, the draft model is not tried
@@ -161,7 +159,7 @@ class Referee:
         """Return how many tokens of a proposal are best, and the speed over plain steps."""
         table, rows, base = plan.table, plan.num_rows, plan.base
         risk = self._acceptance.risk_after_match(ngram.match_length)
-        allowance = max(self._account.allowance_s, _PROVEN_FLOOR * (1 - risk) * base)
+        allowance = max(self._account.allowance_s, _KNOWN_FLOOR * (1 - risk) * base)
         dearest = base + allowance / risk
         reach, tokens = 1.0, 1.0 + plan.num_others
         best, best_rate = 0, 0.0
@@ -185,7 +183,9 @@ class Referee:
         self._chances = acceptance.of_draft(most)
         tokens, seconds = _best_draft(plan, self._chances, share_s)
         speed = acceptance.model_speed(tokens, seconds / base) if plan.num_rows == 1 else tokens * base / seconds
-        is_proven = self._is_proven(speed) and read_s <= self._most_read_s(plan, speed, num_expected)
+        is_known = acceptance.knows_draft and (
+            num_behind <= _MODEST_READ or self._may_read(plan, read_s, speed, num_expected)
+        )
         speed = 1 / (1 / speed + share_s / base)
         is_probe = speed <= (_OFF_MARGIN if self._is_on else _ON_MARGIN)
         if is_probe:
@@ -194,8 +194,8 @@ class Referee:
             most = min(most, _MOST_PROBE)
         elif speed <= plan.speed:
             return choice, plan
-        if is_proven and not is_probe:
-            allowance = max(self._account.allowance_s, _PROVEN_FLOOR * base) / acceptance.risk_of_draft()
+        if is_known and not is_probe:
+            allowance = max(self._account.allowance_s, _KNOWN_FLOOR * base) / acceptance.risk_of_draft()
         elif read_s <= self._account.reading_s or num_behind <= _MODEST_READ:
             allowance = self._account.exploring_s
         else:
@@ -204,20 +204,14 @@ class Referee:
             most -= 1
         if not most:
             return choice, plan
-        plan = plan._replace(speed=max(speed, 1.0), most=most, is_exploring=is_probe or not is_proven)
+        plan = plan._replace(speed=max(speed, 1.0), most=most, is_exploring=is_probe or not is_known)
         return Choice(Arm.MODEL, most, is_probe), plan
 
-    def _is_proven(self, speed: float) -> bool:
-        """Return whether enough was seen of the draft model to trust that speed."""
-        has_drafted = self._acceptance.num_model_steps >= _PROVEN_STEPS
-        return speed > _PROVEN_SPEED and (has_drafted or self._acceptance.num_draft_tokens >= _PROVEN_TOKENS)
-
-    def _most_read_s(self, plan: _Plan, speed: float, num_expected: int) -> float:
-        """Return how long the draft model may read before it drafts in this reply."""
+    def _may_read(self, plan: _Plan, read_s: float, speed: float, num_expected: int) -> bool:
+        """Return whether the draft model, known to pay so much, may read before it drafts in this reply."""
         rest_s = num_expected * plan.base
         saved_s = _READ_SHARE * rest_s * (1 - 1 / speed) if speed > 1 else 0.0
-        has_drafted = self._acceptance.num_model_steps >= _PROVEN_STEPS
-        return saved_s if has_drafted else min(saved_s, _UNTRIED_READ_SHARE * rest_s)
+        return read_s <= (saved_s if self._acceptance.has_drafted else min(saved_s, _UNTRIED_READ_SHARE * rest_s))
 
     def _is_probe_due(self, plan: _Plan, most: int, share_s: float) -> bool:
         if self._since_model < self._acceptance.num_until_probe:
