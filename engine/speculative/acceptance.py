@@ -33,6 +33,7 @@ _RISKY_TOKENS = 8.0
 _CURIOSITY = 0.2
 _PRIOR_STEPS, _WIDE_STEPS = 20.0, 10.0
 _CHAT_STEP_KEEP, _WIDE_STEP_KEEP = 0.97, 0.99
+_DOUBT = 0.3  # deviation of the speed of one step with the draft model
 _ENOUGH_STEPS, _ENOUGH_TOKENS = 4.0, 8.0
 FIRST_PROBE_STEPS = 8
 
@@ -185,6 +186,10 @@ class Acceptance:
         """
         worth = worth * _PRIOR_STEPS + self._prior_worth + self._steps.worth
         return worth / (spent * _PRIOR_STEPS + self._prior_spent + self._steps.spent)
+
+    def doubt(self) -> float:
+        """Return by how much the speed with the draft model may be more than it seems."""
+        return _DOUBT / math.sqrt(1.0 + self._steps.number)
 
     @property
     def has_drafted(self) -> bool:

@@ -35,11 +35,13 @@ class Choice(NamedTuple):
     Attributes:
         num_tokens: to draft; the draft model may draft fewer, see `Referee.goes_on`.
         is_probe: whether it is done to learn, and expected to lose.
+        is_fresh: whether the draft model begins anew with the last tokens, in place of reading all it has missed.
     """
 
     arm: Arm
     num_tokens: int = 0
     is_probe: bool = False
+    is_fresh: bool = False
 
 
 PLAIN = Choice(Arm.PLAIN)
@@ -117,6 +119,7 @@ class Referee:
         num_threads: int,
         ngram: NgramProposal | None = None,
         num_draft_behind: int | None = None,
+        num_draft_fresh: int | None = None,
         num_expected_tokens: int = 256,
         num_room: int = MAX_ROWS,
         num_other_rows: int = 0,
@@ -128,6 +131,7 @@ class Referee:
             num_threads: that will compute it.
             ngram: what the chat foretells; given at every step, it also tells at plain ones whether it was right.
             num_draft_behind: tokens the draft model has to read before it drafts, None where it cannot draft now.
+            num_draft_fresh: tokens it would read to begin anew with the last ones; None where it cannot.
             num_expected_tokens: that the reply is still expected to have.
             num_room: most tokens that may be drafted: what is left of the context and of the token limit.
             num_other_rows: of neighbours in the same step.
@@ -148,7 +152,11 @@ class Referee:
             if speed > plan.speed:
                 choice, plan = Choice(Arm.NGRAM, number), plan._replace(speed=speed, most=number)
         if num_draft_behind is not None and Arm.MODEL in self._allowed:
-            choice, plan = self._or_model(choice, plan, num_draft_behind, num_expected_tokens)
+            drafted = self._model(choice, plan, num_draft_behind, num_expected_tokens)
+            if drafted is None and num_draft_fresh is not None and num_draft_fresh < num_draft_behind:
+                drafted = self._model(choice, plan, num_draft_fresh, num_expected_tokens)
+                drafted = drafted and (drafted[0]._replace(is_fresh=True), drafted[1])
+            choice, plan = drafted or (choice, plan)
         self._is_on = choice.arm is not Arm.PLAIN and not choice.is_probe
         if self._is_on and self._since_plain >= _BASELINE_EVERY:
             choice = PLAIN
@@ -172,8 +180,8 @@ class Referee:
                 best, best_rate = number, tokens / seconds
         return best, best_rate * base / (1.0 + plan.num_others)
 
-    def _or_model(self, choice: Choice, plan: _Plan, num_behind: int, num_expected: int) -> tuple[Choice, _Plan]:
-        """Return the choice so far, or a draft of the draft model where that is faster, or has to be tried."""
+    def _model(self, choice: Choice, plan: _Plan, num_behind: int, num_expected: int) -> tuple[Choice, _Plan] | None:
+        """Return a draft of the draft model where that is faster than the choice so far, or has to be tried."""
         base, acceptance = plan.base, self._acceptance
         read_s = plan.read_s * max(num_behind - 1, 0)
         has_rival = self._account.num_steps[Arm.NGRAM] > 0
@@ -187,24 +195,26 @@ class Referee:
             num_behind <= _MODEST_READ or self._may_read(plan, read_s, speed, num_expected)
         )
         speed = 1 / (1 / speed + share_s / base)
-        is_probe = speed <= (_OFF_MARGIN if self._is_on else _ON_MARGIN)
-        if is_probe:
-            if choice.arm is not Arm.PLAIN or not self._is_probe_due(plan, most, share_s):
-                return choice, plan
+        margin = _OFF_MARGIN if self._is_on else _ON_MARGIN
+        is_doubtful, is_going = speed <= margin, self._is_on or self._since_model <= 1
+        is_probe = is_doubtful and not (is_going and speed + acceptance.doubt() > margin)
+        if is_doubtful:
+            if choice.arm is not Arm.PLAIN or (is_probe and not self._is_probe_due(plan, most, share_s)):
+                return None
             most = min(most, _MOST_PROBE)
         elif speed <= plan.speed:
-            return choice, plan
-        if is_known and not is_probe:
+            return None
+        if is_known and not is_doubtful:
             allowance = max(self._account.allowance_s, _KNOWN_FLOOR * base) / acceptance.risk_of_draft()
         elif read_s <= self._account.reading_s or num_behind <= _MODEST_READ:
             allowance = self._account.exploring_s
         else:
-            return choice, plan
+            return None
         while most and plan.table[plan.num_rows + most] + plan.token_s * most > base + allowance:
             most -= 1
         if not most:
-            return choice, plan
-        plan = plan._replace(speed=max(speed, 1.0), most=most, is_exploring=is_probe or not is_known)
+            return None
+        plan = plan._replace(speed=max(speed, 1.0), most=most, is_exploring=is_doubtful or not is_known)
         return Choice(Arm.MODEL, most, is_probe), plan
 
     def _may_read(self, plan: _Plan, read_s: float, speed: float, num_expected: int) -> bool:

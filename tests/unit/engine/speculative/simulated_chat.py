@@ -24,6 +24,7 @@ RECORDED = {
     "gemma-q4_k_m-2threads": (10.0, (2.5, 3.1, 3.4, 5.4, 4.5, 6.1)),
     "flat": (10.0, (1.01, 1.02, 1.03, 1.05, 1.07, 1.15)),
 }
+FRESH = 32  # tokens that a draft model begins anew with
 _ROWS = (1, 2, 3, 4, 6, 8, 16)
 
 
@@ -145,6 +146,7 @@ def refereed(
                 num_threads=1,
                 ngram=reply.proposal(place),
                 num_draft_behind=behind + 1,
+                num_draft_fresh=min(behind + 1, FRESH),
                 num_expected_tokens=left,
                 num_room=left,
             )
@@ -160,7 +162,7 @@ def refereed(
                         break
                     confidences.append(confidence)
                     drafted += 1
-                num_read = behind + 1
+                num_read = min(behind + 1, FRESH) if choice.is_fresh else behind + 1
                 draft_s = machine.drafted(num_steps, num_read)
                 behind = 0
             accepted = reply.num_accepted(choice.arm, place, drafted) if drafted else 0
