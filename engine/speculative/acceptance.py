@@ -110,6 +110,7 @@ class Acceptance:
         worth, spent: of all steps with drafts in this chat: what plain steps for their tokens would have taken, and
             what they took, in plain steps.
         num_steps: steps with drafts in this chat.
+        since_model: steps since the draft model drafted.
         num_until_probe: steps after a draft that did not pay until the draft model is tried again.
     """
 
@@ -119,7 +120,7 @@ class Acceptance:
         self._steps, self._wide_steps = _Steps(), wide.steps
         self.worth = self.spent = 0.0
         self.num_steps = 0
-        self.num_until_probe = FIRST_PROBE_STEPS
+        self.since_model = self.num_until_probe = FIRST_PROBE_STEPS  # the first try need not wait
         self.begin()
 
     def begin(self) -> None:
@@ -189,7 +190,7 @@ class Acceptance:
 
     def doubt(self) -> float:
         """Return by how much the speed with the draft model may be more than it seems."""
-        return _DOUBT / math.sqrt(1.0 + self._steps.number)
+        return _DOUBT / math.sqrt(1.0 + self._steps.number + self._place.number(0) / 4)
 
     @property
     def has_drafted(self) -> bool:
