@@ -190,7 +190,7 @@ class Acceptance:
 
     def doubt(self) -> float:
         """Return by how much the speed with the draft model may be more than it seems."""
-        return _DOUBT / math.sqrt(1.0 + self._steps.number + self._place.number(0) / 4)
+        return _DOUBT / math.sqrt(1.0 + self._steps.number + self._num_before / 4)
 
     @property
     def has_drafted(self) -> bool:

@@ -157,7 +157,8 @@ class Referee:
                 drafted = drafted and (drafted[0]._replace(is_fresh=True), drafted[1])
             choice, plan = drafted or (choice, plan)
         self._is_on = choice.arm is not Arm.PLAIN and not choice.is_probe
-        if self._is_on and self._since_plain >= _BASELINE_EVERY:
+        is_due = self._since_plain >= _BASELINE_EVERY or self._times.is_unsettled(num_threads=num_threads)
+        if self._is_on and is_due:
             choice = PLAIN
         self._plan = plan
         return choice
