@@ -25,7 +25,9 @@ _MATCH_BUCKETS = [bisect_right(_MATCH_EDGES, length) for length in range(200)]
 _PLACE_BUCKETS = [bisect_right(_PLACE_EDGES, place) for place in range(100)]
 
 _PRIOR_TOKENS = 4.0  # the fixed prior counts as much as so many tokens
-_WIDE_TOKENS = 12.0  # and what was seen in all chats, for one chat, as so many at most
+# What was seen in all chats counts, for one chat, as so many at most: chats differ in what they repeat more than in how
+# well a draft model follows them.
+_MATCH_WEIGHT, _MODEL_WEIGHT = 12.0, 20.0
 _CHAT_KEEP, _WIDE_KEEP = 0.96, 0.997  # of the counts, at each further token
 _MOST_AGREEMENT = 48.0  # tokens that a text read before counts as at most
 _DEVIATIONS, _WIDE_TRUST = 1.5, 0.25
@@ -54,16 +56,16 @@ class _Counts:
 class _ChatCounts(_Counts):
     """Fading counts of one chat, drawn towards what all chats showed when its reply began."""
 
-    def __init__(self, wide: _Counts) -> None:
+    def __init__(self, wide: _Counts, most_weight: float) -> None:
         super().__init__(wide.priors)
-        self._wide = wide
+        self._wide, self._most_weight = wide, most_weight
         self.begin()
 
     def begin(self) -> None:
         wide = self._wide
         pairs = zip(wide.accepted, wide.judged, wide.priors, strict=True)
         self._prior = [(yes + _PRIOR_TOKENS * prior) / (all_ + _PRIOR_TOKENS) for yes, all_, prior in pairs]
-        self._weight = [min(_WIDE_TOKENS, _PRIOR_TOKENS + judged) for judged in wide.judged]
+        self._weight = [min(self._most_weight, _PRIOR_TOKENS + judged) for judged in wide.judged]
         self._known = [1.0 + _WIDE_TRUST * judged for judged in wide.judged]
 
     def learn(self, bucket: int, *, is_accepted: bool) -> None:
@@ -115,8 +117,9 @@ class Acceptance:
     """
 
     def __init__(self, wide: _Wide) -> None:
-        self._match, self._place = _ChatCounts(wide.match), _ChatCounts(wide.place)
-        self._confidence = _ChatCounts(wide.confidence)
+        self._match = _ChatCounts(wide.match, _MATCH_WEIGHT)
+        self._place = _ChatCounts(wide.place, _MODEL_WEIGHT)
+        self._confidence = _ChatCounts(wide.confidence, _MODEL_WEIGHT)
         self._steps, self._wide_steps = _Steps(), wide.steps
         self.worth = self.spent = 0.0
         self.num_steps = 0

@@ -212,6 +212,10 @@ class Referee:
             return None
         while most and plan.table[plan.num_rows + most] + plan.token_s * most > base + allowance:
             most -= 1
+        if not is_doubtful and most < len(self._chances):  # what is left has to pay too
+            tokens, seconds = _best_draft(plan, self._chances[:most], share_s)
+            if tokens * base <= (seconds + share_s * tokens) * margin:
+                return None
         if not most:
             return None
         plan = plan._replace(speed=max(speed, 1.0), most=most, is_exploring=is_doubtful or not is_known)
