@@ -30,6 +30,7 @@ _PRIOR_TOKENS = 4.0  # the fixed prior counts as much as so many tokens
 _MATCH_WEIGHT, _MODEL_WEIGHT = 12.0, 20.0
 _CHAT_KEEP, _WIDE_KEEP = 0.96, 0.997  # of the counts, at each further token
 _MOST_AGREEMENT = 48.0  # tokens that a text read before counts as at most
+_CAUTION = 0.5  # standard deviations
 _DEVIATIONS, _WIDE_TRUST = 1.5, 0.25
 _RISKY_TOKENS = 8.0
 _CURIOSITY = 0.2
@@ -78,6 +79,13 @@ class _ChatCounts(_Counts):
 
     def means(self) -> list[float]:
         return [self.mean(bucket) for bucket in range(len(self.priors))]
+
+    def cautious_means(self) -> list[float]:
+        means = []
+        for bucket, mean in enumerate(self.means()):
+            spread = math.sqrt(mean * (1.0 - mean) / (self.judged[bucket] + self._weight[bucket]))
+            means.append(mean - _CAUTION * spread)
+        return means
 
     def number(self, bucket: int) -> float:
         """Return how many tokens were judged, those of other chats counting less."""
@@ -136,8 +144,12 @@ class Acceptance:
         self._num_before = wide.number
 
     def after_match(self, length: int, number: int) -> list[float]:
-        """Return the probabilities of the tokens that follow a match of so many, each if those before are accepted."""
-        means = self._match.means()
+        """Return the probabilities of the tokens that follow a match of so many, each if those before are accepted.
+
+        They are low estimates: what is foretold is judged whether it is drafted or not, so that caution forgoes no
+        knowledge.
+        """
+        means = self._match.cautious_means()
         return [means[bucket] for bucket in _MATCH_BUCKETS[length : length + number]]
 
     def risk_after_match(self, length: int) -> float:

@@ -19,7 +19,7 @@ _FIRST_BASELINE = 8
 _ON_MARGIN, _OFF_MARGIN = 1.02, 1.0  # of plain speed, to begin with drafts and to go on
 _READ_SHARE = 0.4  # of what the draft model is expected to save, that reading for it may take
 _UNTRIED_READ_SHARE = 0.05  # of the expected time of the reply, while it has never drafted
-_KNOWN_FLOOR = 0.5  # of a plain step, that a draft which is known to pay may lose whatever was lost before
+_MODEL_FLOOR, _NGRAM_FLOOR = 1.0, 0.5  # of a plain step, that a draft which is known to pay may lose whatever was lost before
 _MODEST_READ = 8  # tokens that the draft model may have to read without another thought
 _USUAL_RUN = 32.0  # tokens with the draft model until the chat foretells more and leaves it behind
 _HOPEFUL = 0.9  # acceptance; where even that would not pay, the draft model is not tried
@@ -167,7 +167,7 @@ class Referee:
         """Return how many tokens of a proposal are best, and the speed over plain steps."""
         table, rows, base = plan.table, plan.num_rows, plan.base
         risk = self._acceptance.risk_after_match(ngram.match_length)
-        allowance = max(self._account.allowance_s, _KNOWN_FLOOR * (1 - risk) * base)
+        allowance = self._account.floor_s(_NGRAM_FLOOR * (1 - risk) * base)
         dearest = base + allowance / risk
         reach, tokens = 1.0, 1.0 + plan.num_others
         best, best_rate = 0, 0.0
@@ -205,7 +205,7 @@ class Referee:
         elif speed <= plan.speed:
             return None
         if is_known and not is_doubtful:
-            allowance = max(self._account.allowance_s, _KNOWN_FLOOR * base) / acceptance.risk_of_draft()
+            allowance = self._account.floor_s(_MODEL_FLOOR * base) / acceptance.risk_of_draft()
         elif read_s <= self._account.reading_s or num_behind <= _MODEST_READ:
             allowance = self._account.exploring_s
         else:
