@@ -167,7 +167,7 @@ class Referee:
         """Return how many tokens of a proposal are best, and the speed over plain steps."""
         table, rows, base = plan.table, plan.num_rows, plan.base
         risk = self._acceptance.risk_after_match(ngram.match_length)
-        allowance = self._account.floor_s(_NGRAM_FLOOR * (1 - risk) * base)
+        allowance = max(self._account.allowance_s, _NGRAM_FLOOR * (1 - risk) * base)
         dearest = base + allowance / risk
         reach, tokens = 1.0, 1.0 + plan.num_others
         best, best_rate = 0, 0.0
