@@ -27,9 +27,9 @@ _PLACE_BUCKETS = [bisect_right(_PLACE_EDGES, place) for place in range(100)]
 _PRIOR_TOKENS = 4.0  # the fixed prior counts as much as so many tokens
 # What was seen in all chats counts, for one chat, as so many at most: chats differ in what they repeat more than in how
 # well a draft model follows them.
-_MATCH_WEIGHT, _MODEL_WEIGHT = 12.0, 20.0
+_MATCH_WEIGHT, _MODEL_WEIGHT = 12.0, 30.0
 _CHAT_KEEP, _WIDE_KEEP = 0.96, 0.997  # of the counts, at each further token
-_MOST_AGREEMENT = 48.0  # tokens that a text read before counts as at most
+_MOST_AGREEMENT = 96.0  # tokens that a text read before counts as at most
 _CAUTION = 1.0  # standard deviations
 _DEVIATIONS, _WIDE_TRUST = 1.5, 0.25
 _RISKY_TOKENS = 8.0
