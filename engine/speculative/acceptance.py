@@ -30,7 +30,7 @@ _PRIOR_TOKENS = 4.0  # the fixed prior counts as much as so many tokens
 _MATCH_WEIGHT, _MODEL_WEIGHT = 12.0, 30.0
 _CHAT_KEEP, _WIDE_KEEP = 0.96, 0.997  # of the counts, at each further token
 _MOST_AGREEMENT = 96.0  # tokens that a text read before counts as at most
-_CAUTION = 1.0  # standard deviations
+_CAUTION, _HOPE = 1.0, 3.0  # standard deviations
 _DEVIATIONS, _WIDE_TRUST = 1.5, 0.25
 _RISKY_TOKENS = 8.0
 _CURIOSITY = 0.2
@@ -167,6 +167,11 @@ class Acceptance:
         means = self._place.means()
         return [means[bucket] for bucket in _PLACE_BUCKETS[:number]]
 
+    def hope_of_draft(self) -> float:
+        """Return the most that the probability of a draft's first token may be."""
+        mean, number = self._place.mean(0), self._place.number(0)
+        return mean + _HOPE * math.sqrt(mean * (1.0 - mean) / number)
+
     def of_confidence(self, confidence: float) -> float:
         """Return the probability for a token of the draft model by its confidence, those before it accepted."""
         bucket = bisect_right(_CONFIDENCE_EDGES, confidence)
@@ -206,6 +211,10 @@ class Acceptance:
     def doubt(self) -> float:
         """Return by how much the speed with the draft model may be more than it seems."""
         return _DOUBT / math.sqrt(1.0 + self._steps.number + self._num_before / 4)
+
+    def doubt_before(self) -> float:
+        """Return by how much it may be less, by what was judged in drafts and before."""
+        return _DOUBT / math.sqrt(1.0 + self._steps.number + (self._num_before + self._place.number(0)) / 4)
 
     @property
     def has_drafted(self) -> bool:

@@ -19,11 +19,15 @@ _FIRST_BASELINE = 8
 _ON_MARGIN, _OFF_MARGIN = 1.02, 1.0  # of plain speed, to begin with drafts and to go on
 _READ_SHARE = 0.4  # of what the draft model is expected to save, that reading for it may take
 _UNTRIED_READ_SHARE = 0.05  # of the expected time of the reply, while it has never drafted
-_MODEL_FLOOR, _NGRAM_FLOOR = 1.0, 0.5  # of a plain step, that a draft which is known to pay may lose whatever was lost before
+_MODEL_FLOOR, _NGRAM_FLOOR = (
+    1.0,
+    0.5,
+)  # of a plain step, that a draft which is known to pay may lose whatever was lost before
 _MODEST_READ = 8  # tokens that the draft model may have to read without another thought
 _USUAL_RUN = 32.0  # tokens with the draft model until the chat foretells more and leaves it behind
-_HOPEFUL = 0.9  # acceptance; where even that would not pay, the draft model is not tried
-_MOST_PROBE = 4
+_HOPEFUL = 0.9  # acceptance at most; where what may be hoped for would not pay, the draft model is not tried
+_FORGIVING_STEPS = 1000.0  # after which anything may be hoped for again
+_MOST_PROBE, _BURST = 4, 2
 _MOST_PROBE_STEPS = 1024
 _LOOK_AHEAD = 4
 _DRAFT_GUESS = 0.3  # of a plain step: a token of the draft model, before one was seen
@@ -107,6 +111,7 @@ class Referee:
         self._since_plain = _BASELINE_EVERY - _FIRST_BASELINE
         self._run = _USUAL_RUN  # tokens of a run with the draft model
         self._in_run = 0
+        self._burst = 0  # drafts that a reading is good for, even if the first ones disappoint
         self._plan: _Plan | None = None
         self._proposal: NgramProposal | None = None
         self._reach = 1.0  # probability that all tokens of the draft so far are accepted
@@ -197,7 +202,7 @@ class Referee:
         speed = 1 / (1 / speed + share_s / base)
         margin = _OFF_MARGIN if self._is_on else _ON_MARGIN
         is_doubtful, is_going = speed <= margin, self._is_on or self._acceptance.since_model <= 1
-        is_probe = is_doubtful and not (is_going and speed + acceptance.doubt() > margin)
+        is_probe = is_doubtful and not (is_going and (self._burst > 0 or speed + acceptance.doubt() > margin))
         if is_doubtful:
             if choice.arm is not Arm.PLAIN or (is_probe and not self._is_probe_due(plan, most, share_s)):
                 return None
@@ -224,14 +229,15 @@ class Referee:
     def _may_read(self, plan: _Plan, read_s: float, speed: float, num_expected: int) -> bool:
         """Return whether the draft model, known to pay so much, may read before it drafts in this reply."""
         rest_s = num_expected * plan.base
-        speed -= self._acceptance.doubt() / 2
+        speed -= self._acceptance.doubt_before() / 2
         saved_s = _READ_SHARE * rest_s * (1 - 1 / speed) if speed > 1 else 0.0
         return read_s <= (saved_s if self._acceptance.has_drafted else min(saved_s, _UNTRIED_READ_SHARE * rest_s))
 
     def _is_probe_due(self, plan: _Plan, most: int, share_s: float) -> bool:
         if self._acceptance.since_model < self._acceptance.num_until_probe:
             return False
-        tokens, seconds = _best_draft(plan, [_HOPEFUL] * most, share_s)
+        hope = self._acceptance.hope_of_draft() + self._acceptance.since_model / _FORGIVING_STEPS
+        tokens, seconds = _best_draft(plan, [min(hope, _HOPEFUL)] * most, share_s)
         return tokens * plan.base > (seconds + tokens * share_s) * _ON_MARGIN
 
     def steps_on(self, place: int) -> bool:
@@ -334,7 +340,9 @@ class Referee:
 
     def _note_model_step(self, worth: float, spent: float, num_read: int) -> None:
         acceptance = self._acceptance
+        self._burst -= 1
         if num_read > _MODEST_READ:  # another run begins
+            self._burst = _BURST
             if self._in_run:
                 self._run += 0.3 * (self._in_run - self._run)
             self._in_run = 0
