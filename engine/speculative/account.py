@@ -95,7 +95,7 @@ class Account:
     @property
     def exploring_s(self) -> float:
         """Seconds that drafts not known to pay may lose now: what others have gained is not theirs to lose."""
-        return min(self._own_s - self._explored_s, self.allowance_s)
+        return min(self._own_s - self._explored_s - self._read_s, self.allowance_s)
 
     @property
     def reading_s(self) -> float:
