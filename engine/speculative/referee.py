@@ -22,6 +22,7 @@ _MODEL_FLOOR, _NGRAM_FLOOR = (
     1.0,
     0.5,
 )  # of a plain step, that a draft which is known to pay may lose whatever was lost before
+_FLOOR_SPEED = 1.2  # that a draft from the chat must promise after such losses
 _MODEST_READ = 8  # tokens that the draft model may have to read without another thought
 _USUAL_RUN = 32.0  # tokens with the draft model until the chat foretells more and leaves it behind
 _HOPEFUL = 0.9  # acceptance at most; where what may be hoped for would not pay, the draft model is not tried
@@ -141,12 +142,15 @@ class Referee:
         """Return the best draft from the chat, or a plain step."""
         acceptance = self._acceptance
         risk = acceptance.risk_after_match(ngram.match_length)
-        allowance = max(self._account.allowance_s, _NGRAM_FLOOR * (1 - risk) * plan.base)
+        floor_s = _NGRAM_FLOOR * (1 - risk) * plan.base
+        allowance, needed = self._account.allowance_s, plan.speed
+        if allowance < floor_s:
+            allowance, needed = floor_s, max(needed, _FLOOR_SPEED)
         most = min(len(ngram.tokens), plan.most, self._ngram_max)
         chances = acceptance.after_match(ngram.match_length, most)
         draft = plan.best_foretold(chances, dearest_s=plan.base + allowance / risk)
         speed = plan.speed_of(draft)
-        if speed <= plan.speed:
+        if speed <= needed:
             return PLAIN, plan
         return Choice(Arm.NGRAM, draft.length), plan._replace(speed=speed)
 
