@@ -34,7 +34,7 @@ _CAUTION, _HOPE = 1.0, 3.0  # standard deviations
 _DEVIATIONS, _WIDE_TRUST = 1.5, 0.25
 _RISKY_TOKENS = 8.0
 _CURIOSITY = 0.2
-_PRIOR_STEPS, _WIDE_STEPS = 20.0, 10.0
+_PRIOR_STEPS, _LEAST_PRIOR_STEPS, _WIDE_STEPS = 40.0, 10.0, 10.0
 _CHAT_STEP_KEEP, _WIDE_STEP_KEEP = 0.97, 0.99
 _DOUBT = 0.3  # deviation of the speed of one step with the draft model
 _ENOUGH_STEPS, _ENOUGH_TOKENS = 4.0, 8.0
@@ -205,8 +205,10 @@ class Acceptance:
         Args:
             worth, spent: what the next one is expected to be; it counts the less the more was seen.
         """
-        worth = worth * _PRIOR_STEPS + self._prior_worth + self._steps.worth
-        return worth / (spent * _PRIOR_STEPS + self._prior_spent + self._steps.spent)
+        # The first steps say little that the tokens judged in them do not say better.
+        weight = max(_PRIOR_STEPS - self._steps.number, _LEAST_PRIOR_STEPS)
+        worth = worth * weight + self._prior_worth + self._steps.worth
+        return worth / (spent * weight + self._prior_spent + self._steps.spent)
 
     def doubt(self) -> float:
         """Return by how much the speed with the draft model may be more than it seems."""
