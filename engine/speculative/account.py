@@ -5,8 +5,8 @@ from typing import NamedTuple
 
 from engine.speculative.acceptance import Acceptance
 
-_GRANT_SHARE = 0.015  # of a reply's expected time may be lost to drafts before any has paid
-_MOST_GRANT_STEPS = 4.0
+_GRANT_SHARE = 0.018  # of a reply's expected time may be lost to drafts before any has paid
+_MOST_GRANT_STEPS = 6.0
 _SPENT_SHARE = 0.005  # and of the time it has taken so far
 _READING_SHARE = 0.5  # of both, for reading by a draft model that is not known to pay
 _JUDGED_STEPS = 3
