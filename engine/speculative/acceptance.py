@@ -178,12 +178,15 @@ class Acceptance:
         # What is never drafted is never judged: where little was seen, it is taken to be better.
         return min(1.0, self._confidence.mean(bucket) + _CURIOSITY / self._confidence.number(bucket))
 
-    def note_match(self, length: int, proposed: Sequence[int], tokens: Sequence[int]) -> None:
-        """Learn from tokens of the reply that a continuation of a match had foretold, drafted or not."""
-        for place, (guess, token) in enumerate(zip(proposed, tokens, strict=False)):
-            self._match.learn(_MATCH_BUCKETS[length + place], is_accepted=guess == token)
+    def note_match(self, length: int, proposed: Sequence[int], tokens: Sequence[int]) -> int:
+        """Learn from tokens of the reply that a match had foretold, drafted or not; return how many were right."""
+        num_right = 0
+        for guess, token in zip(proposed, tokens, strict=False):
+            self._match.learn(_MATCH_BUCKETS[length + num_right], is_accepted=guess == token)
             if guess != token:
-                return
+                break
+            num_right += 1
+        return num_right
 
     def note_draft(self, num_drafted: int, num_accepted: int, confidences: Sequence[float] = ()) -> None:
         """Learn from a verified draft of the draft model; what comes after the first rejection tells nothing."""
