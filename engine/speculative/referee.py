@@ -22,6 +22,7 @@ _MODEL_FLOOR, _NGRAM_FLOOR = (
     1.0,
     0.5,
 )  # of a plain step, that a draft which is known to pay may lose whatever was lost before
+_DEAR, _DEAR_MARGIN = 3.0, 0.02  # plain steps; more of speed for each beyond
 _FLOOR_SPEED = 1.2  # that a draft from the chat must promise after such losses
 _DOUBTED_MATCH = 6
 _MODEST_READ = 8  # tokens that the draft model may have to read without another thought
@@ -184,6 +185,7 @@ class Referee:
         share_s = plan.reading_s(num_read) / self._num_to_bear(num_expected)
         speed = 1 / (1 / alone + share_s / base)
         margin = _OFF_MARGIN if self._is_on else _ON_MARGIN
+        margin += _DEAR_MARGIN * max(draft.seconds / base - _DEAR, 0.0)  # the dearer, the more chance is in what it gained
         is_doubtful, is_probe = speed <= margin, False
         if is_doubtful:
             is_going = self._is_on or acceptance.since_model <= 1
