@@ -185,7 +185,9 @@ class Referee:
         share_s = plan.reading_s(num_read) / self._num_to_bear(num_expected)
         speed = 1 / (1 / alone + share_s / base)
         margin = _OFF_MARGIN if self._is_on else _ON_MARGIN
-        margin += _DEAR_MARGIN * max(draft.seconds / base - _DEAR, 0.0)  # the dearer, the more chance is in what it gained
+        margin += _DEAR_MARGIN * max(
+            draft.seconds / base - _DEAR, 0.0
+        )  # the dearer, the more chance is in what it gained
         is_doubtful, is_probe = speed <= margin, False
         if is_doubtful:
             is_going = self._is_on or acceptance.since_model <= 1
