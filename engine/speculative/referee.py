@@ -172,7 +172,7 @@ class Referee:
         base, acceptance = plan.base, self._acceptance
         most = min(self._draft_max, plan.most)
         chances = self._chances = acceptance.of_draft(most)
-        draft = plan.best_drafted(chances)
+        draft = plan.often_empty(plan.best_drafted(chances), acceptance.empty_share)
         alone = plan.speed_of(draft)
         if plan.num_rows == 1:
             alone = acceptance.model_speed(draft.tokens, draft.seconds / base)
