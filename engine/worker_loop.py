@@ -13,7 +13,7 @@ import msgspec
 from engine.backend import Backend, Loader, new_loader
 from engine.cache_commands import obey
 from engine.core import Engine
-from engine.errors import EngineError, EngineUnavailable
+from engine.errors import DraftMismatch, EngineError, EngineUnavailable
 from engine.failures import event_of, shown
 from engine.importance import build_importance
 from engine.measuring import measure, no_model
@@ -48,6 +48,7 @@ from engine.messages import (
     RenderPrompt,
     RunBareLoop,
     SetCache,
+    SetDraft,
     SetThreads,
     Shutdown,
     UnloadModel,
@@ -181,17 +182,21 @@ class WorkerLoop:
                 self._measure(command)
             case SetCache() | DescribeCache() | ClearCache() | ForgetChats() | OpenChat():
                 self._send_all(obey(command, self._kept, self._engine))
-            case SetThreads():
-                self._set_threads(command.most)
+            case SetThreads() | SetDraft():
+                self._set(command)
             case Abort() | Shutdown():
                 pass  # acted on in submit()
             case _:
                 assert_never(command)
 
-    def _set_threads(self, most: int) -> None:
-        self._most_threads = most
+    def _set(self, command: SetThreads | SetDraft) -> None:
+        if isinstance(command, SetDraft):
+            error = DraftMismatch("This version has no draft models.", "Leave it off.")
+            self._emit(Failed(request_id=command.request_id, error=error.info()))
+            return
+        self._most_threads = command.most
         if self._engine is not None:
-            self._engine.threads.set_most(most)
+            self._engine.threads.set_most(command.most)
 
     # --- models ---
 

@@ -53,6 +53,7 @@ from engine.messages.events import (
     Rendered,
     RequestState,
     StateChanged,
+    TextSpan,
     ThreadsChanged,
     ThreadsReason,
     TurnsDropped,
@@ -63,6 +64,7 @@ from engine.messages.importance import (
     ImportanceCancelled,
     ImportanceProgress,
 )
+from engine.messages.speculative import DraftDescription, DraftSet, SetDraft
 
 __all__ = [
     "PROTOCOL_VERSION",
@@ -83,6 +85,8 @@ __all__ = [
     "DescribeCache",
     "DescribeEngine",
     "Device",
+    "DraftDescription",
+    "DraftSet",
     "EngineDescribed",
     "EngineDescription",
     "EngineDied",
@@ -121,9 +125,11 @@ __all__ = [
     "Role",
     "RunBareLoop",
     "SetCache",
+    "SetDraft",
     "SetThreads",
     "Shutdown",
     "StateChanged",
+    "TextSpan",
     "ThreadsChanged",
     "ThreadsReason",
     "ToolCall",
