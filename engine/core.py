@@ -5,7 +5,7 @@ import threading
 import time
 from collections.abc import Callable, Iterable
 
-from engine.backend import Backend, DecodeStatus
+from engine.backend import Backend, BatchPart, DecodeStatus
 from engine.cache_report import report_of
 from engine.errors import DecodeFailed, EngineError, RequestError, overflow_error
 from engine.kv_cache import KVCache
@@ -13,9 +13,11 @@ from engine.messages import Event, Failed, FinishReason, RequestState, StateChan
 from engine.miss_cause import ChatLedger
 from engine.prompt_cache import PromptCache
 from engine.read_ahead import ReadAhead
+from engine.sampled_rows import keep_to_budget, sample_rows
 from engine.scheduler import PlannedPart, Scheduler
 from engine.sequence import Prompt, Sequence
 from engine.slot_room import SlotRoom
+from engine.speculative.speculator import Speculator
 from engine.threads import StepThreads
 
 _LOG = logging.getLogger(__name__)
@@ -54,6 +56,7 @@ class Engine:
         )
         self._ledger = ChatLedger(self._cache.common)
         self._read_ahead = ReadAhead(backend, self._cache)
+        self.speculator = Speculator(backend, self._cache)
         self.room = SlotRoom(backend, self._cache, prompt_cache or PromptCache())
         self._is_admission_due = False
         self._events: list[Event] = []
@@ -118,20 +121,10 @@ class Engine:
             self.room.wait(self._scheduler.waiting[0], _DISK_WAIT_S)
             return []
         self.room.set_busy()
+        self.speculator.propose(self._scheduler.running, num_threads=self.threads.count)
         planned = self._make_room(self._scheduler.plan())
         if planned and self._enter_step(planned):
-            first, parts = planned[0].sequence, [part for _, part in planned]
-            self.threads.begin(parts, is_reproducible=first.is_reproducible)
-            began = time.perf_counter()
-            try:
-                self.backend.use_adapters(first.adapters)
-                status = self.backend.decode(parts)
-            except EngineError as error:
-                self._fail_all(planned, error)
-            else:
-                self._take(planned, status, time.perf_counter() - began)
-            finally:
-                self._in_step = []  # an abort that comes too late is taken back before the next step
+            self._compute(planned)
         return self._take_events()
 
     def forget(self, chat_ids: Iterable[str] | None) -> None:
@@ -141,6 +134,7 @@ class Engine:
             if gone is None or sequence.prompt.chat_id in gone:
                 sequence.is_private = True
         self.room.forget(gone)
+        self.speculator.forget(gone)
 
     def fail_all(self, error: EngineError) -> list[Event]:
         """Fail every request, before the model goes."""
@@ -151,6 +145,7 @@ class Engine:
 
     def close(self) -> None:
         """Have the chats written, and free the backend; requests must have ended."""
+        self.speculator.close()
         self.room.close()
         self.backend.close()
 
@@ -200,14 +195,16 @@ class Engine:
         if not self.backend.shares_cells_only:
             sequence.plan_checkpoints()
         if sequence.sampler is None:
+            self.speculator.begin(sequence)
             sequence.sampler = self.backend.new_sampler(
                 prompt.sampling,
                 prompt.seed,
                 acquired.tokens,
                 matcher=prompt.matcher,
                 is_thinking=sequence.is_before_answer,
+                is_drafted=self.speculator.may_draw(sequence),
             )
-            self._keep_to_budget(sequence, was_before_answer=sequence.is_before_answer)
+            keep_to_budget(sequence, was_before_answer=sequence.is_before_answer)
             if sequence.is_full:  # the end of its thinking is all it may have
                 self._finish(sequence, FinishReason.LENGTH)
                 return
@@ -268,6 +265,23 @@ class Engine:
                 sequence.begin_prefill()
         return True
 
+    def _compute(self, planned: list[PlannedPart]) -> None:
+        first, parts = planned[0].sequence, [part for _, part in planned]
+        self.threads.begin(parts, is_reproducible=first.is_reproducible, is_strict=first.is_strict)
+        began = time.perf_counter()
+        try:
+            self.backend.use_adapters(first.adapters)
+            status = self.backend.decode(parts)
+        except EngineError as error:
+            self._fail_all(planned, error)
+        else:
+            self._take(planned, status, time.perf_counter() - began)
+            if status is DecodeStatus.DONE:
+                seconds = time.perf_counter() - began
+                self.speculator.note_step(planned, seconds, num_threads=self.threads.count)
+        finally:
+            self._in_step = []  # an abort that comes too late is taken back before the next step
+
     # --- after a step ---
 
     def _take(self, planned: list[PlannedPart], status: DecodeStatus, duration_s: float) -> None:
@@ -278,7 +292,9 @@ class Engine:
             for sequence, part in planned:
                 assert sequence.slot is not None
                 kept = self._cache.resync(sequence.slot, part.tokens)
-                if part.wants_logits and kept == len(part.tokens):  # all but the logits: the last is computed again
+                if part.num_drafted:  # what was drafted has not been checked
+                    self._cache.trim(sequence.slot, part.start)
+                elif part.wants_logits and kept == len(part.tokens):  # all but the logits: the last is computed again
                     self._cache.trim(sequence.slot, len(sequence.slot.tokens) - 1)
             return
         self._scheduler.note_step(planned, duration_s)
@@ -297,39 +313,33 @@ class Engine:
                 self._cache.checkpoint(sequence.slot, is_rolling=True)
             if part.wants_logits:
                 sequence.num_threads = self.threads.count
-                self._sample(sequence, row)
-                row += 1
+                self._sample(sequence, part, row)
+                row += 1 + part.num_drafted
 
-    def _sample(self, sequence: Sequence, row: int) -> None:
-        assert sequence.sampler is not None
+    def _sample(self, sequence: Sequence, part: BatchPart, row: int) -> None:
+        assert sequence.slot is not None
         try:
-            token = sequence.sampler.sample(row)
+            sampled = sample_rows(sequence, part, row, end_ids=self.backend.vocabulary.end_ids)
         except EngineError as error:
+            if part.num_drafted:
+                self._cache.trim(sequence.slot, part.start)
             self._fail(sequence, error)
             return
-        is_end = token in self.backend.vocabulary.end_ids
-        was_before_answer = sequence.is_before_answer
-        sequence.accept(token, is_end=is_end)
-        if not is_end and sequence.stop_string is None:
-            self._keep_to_budget(sequence, was_before_answer=was_before_answer)
+        if part.num_drafted:
+            self._cache.trim(sequence.slot, part.start + sampled.num_held)
+            self.speculator.note_checked(sequence, num_accepted=sampled.num_accepted)
         if sequence.state is not RequestState.DECODE:
             self._set_state(sequence, RequestState.DECODE)
-        if is_end or sequence.stop_string is not None or sequence.sampler.is_complete:
-            self._finish(sequence, FinishReason.STOP)
-        elif sequence.is_full:
-            self._finish(sequence, FinishReason.LENGTH)
+        if sampled.reason is not None:
+            self._finish(sequence, sampled.reason)
         elif (delta := sequence.next_delta()) is not None:
             self._events.append(delta)
 
-    def _keep_to_budget(self, sequence: Sequence, *, was_before_answer: bool) -> None:
-        """End thinking that has used up its budget, and let the grammar apply once the answer has begun."""
-        assert sequence.sampler is not None
-        sequence.keep_to_budget()
-        if was_before_answer and not sequence.is_before_answer:
-            sequence.sampler.end_thinking()
-
     def _relieve(self, planned: list[PlannedPart]) -> None:
         """Make room after the memory refused a step that should have fitted."""
+        if any(part.num_drafted for _, part in planned):
+            self.speculator.rest()
+            return
         if self._cache.evict_idle():
             return
         victim = self._scheduler.youngest()
@@ -369,6 +379,7 @@ class Engine:
         if sequence.sampler is not None:
             sequence.sampler.close()
             sequence.sampler = None
+        self.speculator.end(sequence)
         self._leave(sequence)
         with self._abort_lock:
             self._open.discard(sequence.request_id)

@@ -3,11 +3,11 @@
 import time
 from typing import NamedTuple
 
-from engine.backend import AdapterKey, Sampler, Vocabulary
+from engine.backend import AdapterKey, Proposal, Sampler, Vocabulary
 from engine.grammar import Matcher
 from engine.messages import Adapter, Delta, Finished, FinishReason, PrefillProgress, RequestState, TurnsDropped
 from engine.metrics import CacheReport, CacheSource, RequestMetrics
-from engine.params import SamplingParams, SpeculativeParams
+from engine.params import DraftMode, SamplingParams, SpeculativeParams
 from engine.reasoning import ThinkingStart
 from engine.reply_text import ReplyText
 from engine.slot import Slot, Snapshot
@@ -62,6 +62,8 @@ class Sequence:
         num_threads: that computed the latest token.
         snapshot: what it held, kept while the request is paused.
         is_private: whether it may be written nowhere; so it is, too, when its chat was forgotten meanwhile.
+        proposals: tokens drafted for the next step, to come behind the latest.
+        drafting: what drafts for it and how that goes; None where it was not asked for.
     """
 
     def __init__(self, prompt: Prompt, vocabulary: Vocabulary, adapters: AdapterKey = ()) -> None:
@@ -76,6 +78,8 @@ class Sequence:
         self.num_threads: int | None = None
         self.snapshot: Snapshot | None = None
         self.is_private = prompt.is_private
+        self.proposals: list[Proposal] = []
+        self.drafting: Drafting | None = None
         self._checkpoints_due: list[int] = []  # token counts, rising
         self.cache = CacheReport(num_cached_tokens=0, source=CacheSource.NONE, miss_cause=None)
         has_begun = bool(prompt.reply) or _ends_in_frame(prompt, vocabulary)
@@ -89,6 +93,16 @@ class Sequence:
     def is_reproducible(self) -> bool:
         """Whether it is computed alone, with one thread count."""
         return self.prompt.sampling.reproducible
+
+    @property
+    def is_strict(self) -> bool:
+        """Whether drafting may not change the text of a greedy reply."""
+        return self.prompt.speculative.strict and self.prompt.speculative.mode is not DraftMode.OFF
+
+    @property
+    def runs_alone(self) -> bool:
+        """Whether no other request may share its steps: their number of tokens changes what rounding does."""
+        return self.is_reproducible or self.is_strict
 
     @property
     def num_tokens(self) -> int:
@@ -164,7 +178,7 @@ class Sequence:
         if self._prefill_began_at is None:
             self._prefill_began_at = time.perf_counter()
 
-    def accept(self, token: int, *, is_end: bool) -> None:
+    def accept(self, token: int, *, is_end: bool, is_drafted: bool = False) -> None:
         """Take a sampled token: count it, and turn it into text unless it is an end token."""
         now = time.perf_counter()
         if self._first_token_at is None:

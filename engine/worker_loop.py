@@ -13,7 +13,7 @@ import msgspec
 from engine.backend import Backend, Loader, new_loader
 from engine.cache_commands import obey
 from engine.core import Engine
-from engine.errors import DraftMismatch, EngineError, EngineUnavailable
+from engine.errors import EngineError, EngineUnavailable
 from engine.failures import event_of, shown
 from engine.importance import build_importance
 from engine.incoming import fitted, needed, prompt_of
@@ -29,6 +29,7 @@ from engine.messages import (
     CountTokens,
     DescribeCache,
     DescribeEngine,
+    DraftSet,
     EngineDescribed,
     Event,
     Failed,
@@ -58,6 +59,7 @@ from engine.params import CacheParams
 from engine.peak_memory import peak_memory_bytes, reset_peak_memory
 from engine.prompt_cache import PromptCache
 from engine.sequence import Prompt
+from engine.speculative.loading import load_drafter
 from engine.threads import StepThreads
 from engine.tokenizer_thread import TokenizerThread
 from engine.tokenizing import PromptEncoder
@@ -93,6 +95,7 @@ class WorkerLoop:
         self._inbox: queue.SimpleQueue[tuple[float, Command | _Encoded]] = queue.SimpleQueue()
         self._tokenizer = TokenizerThread()
         self._loader: Loader | None = None
+        self._draft_loader: Loader | None = None  # what one measures is what it loaded last
         self._engine: Engine | None = None
         self._encoder: PromptEncoder | None = None
         self._kept = PromptCache(CacheParams())
@@ -190,12 +193,25 @@ class WorkerLoop:
 
     def _set(self, command: SetThreads | SetDraft) -> None:
         if isinstance(command, SetDraft):
-            error = DraftMismatch("This version has no draft models.", "Leave it off.")
-            self._emit(Failed(request_id=command.request_id, error=error.info()))
+            self._emit(event_of(command.request_id, lambda: self._set_draft(command)))
             return
         self._most_threads = command.most
         if self._engine is not None:
             self._engine.threads.set_most(command.most)
+
+    def _set_draft(self, command: SetDraft) -> DraftSet:
+        engine = self._engine
+        if engine is None:
+            raise no_model()
+        engine.speculator.set_model(None)  # before the next one: there may not be memory for both
+        if command.path is None:
+            return DraftSet(request_id=command.request_id, draft=None)
+        engine.speculator.check()
+        if self._draft_loader is None:
+            self._draft_loader = new_loader(fake=self._fake)
+        drafter, description = load_drafter(self._draft_loader, engine.backend, command)
+        engine.speculator.set_model(drafter)
+        return DraftSet(request_id=command.request_id, draft=description)
 
     # --- models ---
 

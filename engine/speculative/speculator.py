@@ -1,0 +1,195 @@
+"""Speculative decoding of one engine: begins it for each reply, asks the drafters before a step, learns after it."""
+
+import logging
+import time
+from collections import OrderedDict
+from collections.abc import Sequence as Items
+
+from engine.backend import Backend, Proposal
+from engine.errors import CannotTrim
+from engine.kv_cache import KVCache
+from engine.messages import MemoryKind
+from engine.params import MAX_DRAFT, DraftMode
+from engine.scheduler import PlannedPart
+from engine.sequence import Sequence
+from engine.speculative.acceptance import AcceptanceMemory
+from engine.speculative.draft_model import ModelDrafter
+from engine.speculative.drafting import Drafting
+from engine.speculative.ngram import NgramIndex
+from engine.speculative.referee import Arm, Referee
+from engine.speculative.step_times import DraftTimes, StepTimes
+from engine.speculative.strict import strict_max
+
+_LOG = logging.getLogger(__name__)
+_MAX_INDEXES = 8  # chats whose index is kept for their next message; about 1.3 MB for 8,000 tokens each
+_USUAL_TOKENS = 200  # that a reply without a limit is taken to have
+_READ_S = 0.05  # of the draft model at a time: it holds up the reply it reads for
+_FIRST_READ_TOKENS = 64
+_RESTING_STEPS = 16
+
+_ARMS = {
+    DraftMode.NGRAM: frozenset({Arm.NGRAM}),
+    DraftMode.MODEL: frozenset({Arm.MODEL}),
+    DraftMode.BOTH: frozenset({Arm.NGRAM, Arm.MODEL}),
+    DraftMode.AUTO: frozenset({Arm.NGRAM, Arm.MODEL}),
+}
+_NO_MODEL = "There is no draft model beside this model."
+_NO_WAY_BACK = "This model's memory cannot take refused drafts back, so nothing is drafted."
+_REPRODUCIBLE = "A reproducible reply is computed token by token."
+
+
+class Speculator:
+    """What drafts for the sequences of one engine.
+
+    Args:
+        backend: of the target model.
+        cache: its slots.
+    """
+
+    def __init__(self, backend: Backend, cache: KVCache) -> None:
+        self._backend = backend
+        self._cache = cache
+        self._times = StepTimes()
+        self._draft_times = DraftTimes()
+        self._memory = AcceptanceMemory()
+        self._model: ModelDrafter | None = None
+        self._indexes: OrderedDict[str, NgramIndex] = OrderedDict()
+        self._strict_most: int | None = None
+        self._num_resting = 0
+        kind = backend.description.memory
+        self._reason = "" if kind in (MemoryKind.PLAIN, MemoryKind.WINDOW) else _NO_WAY_BACK
+
+    def check(self) -> None:
+        """Refuse a draft model where nothing can be drafted.
+
+        Raises:
+            CannotTrim: this model's memory is of such a kind.
+        """
+        if self._reason:
+            raise CannotTrim(self._reason, "Choose another model, or leave drafting off.")
+
+    def set_model(self, model: ModelDrafter | None) -> None:
+        """Let a draft model draft from now on, or none; the one before is freed."""
+        if self._model is not None:
+            self._model.close()
+        self._model = model
+        self._draft_times = DraftTimes()
+        self._memory = AcceptanceMemory()
+
+    def begin(self, sequence: Sequence) -> None:
+        """Begin drafting for a reply, where that was asked for; its prompt is in the cache's terms by now."""
+        params = sequence.prompt.speculative
+        if params.mode is DraftMode.OFF:
+            return
+        arms = _ARMS[params.mode] - (frozenset() if self._model else {Arm.MODEL})
+        reason = self._reason or (_REPRODUCIBLE if sequence.is_reproducible else "") or ("" if arms else _NO_MODEL)
+        if reason:
+            sequence.drafting = Drafting(reason=reason)
+            return
+        sampling = sequence.prompt.sampling
+        most = params.draft_max or MAX_DRAFT
+        if params.strict:
+            most = min(most, self._strict() - 1)
+        sequence.drafting = Drafting(
+            referee=Referee(
+                self._times,
+                self._draft_times if Arm.MODEL in arms else None,
+                self._memory.of_chat(sequence.prompt.chat_id, temperature=sampling.temperature),
+                allowed=arms,
+                draft_max=min(most, 16),
+                ngram_max=most,
+            ),
+            index=self._index(sequence) if Arm.NGRAM in arms else None,
+            sampler=self._model.new_sampler(sampling, sequence.prompt.seed) if self._model and Arm.MODEL in arms else None,
+            most=most,
+        )
+
+    def may_draw(self, sequence: Sequence) -> bool:
+        """Whether drafts for a reply may be drawn with chance, so that its sampler has to take that into account."""
+        return sequence.drafting is not None and sequence.drafting.sampler is not None
+
+    def propose(self, running: Items[Sequence], *, num_threads: int) -> None:
+        """Draft for the next step: fills the proposals of running sequences, or leaves them empty.
+
+        Nothing is drafted while a prompt is read, nor where replies take turns: the time is not the reply's own.
+        """
+        for sequence in running:
+            sequence.proposals = []
+        if self._num_resting:
+            self._num_resting -= 1
+            return
+        drafting = [item for item in running if item.drafting is not None and item.drafting.referee is not None]
+        if not drafting or not all(item.is_decoding for item in running):
+            return
+        if any(item.adapters != running[0].adapters for item in running):
+            return
+        num_cells = self._cache.n_ctx - self._cache.num_used_cells - len(running)
+        num_free = min(num_cells, self._backend.max_step_logits - len(running))
+        num_free = min(num_free, self._backend.max_step_tokens - len(running))
+        num_rows = len(running)
+        for sequence in drafting:
+            self._propose(sequence, num_free, num_threads, num_other_rows=num_rows - 1)
+            num_free -= len(sequence.proposals)
+            num_rows += len(sequence.proposals)
+
+    def note_checked(self, sequence: Sequence, *, num_accepted: int) -> None:
+        """Note how many drafted tokens a reply took from the step."""
+        if sequence.drafting is not None:
+            sequence.drafting.num_accepted = num_accepted
+
+    def note_step(self, planned: Items[PlannedPart], seconds: float, *, num_threads: int) -> None:
+        """Learn from a finished step whose rows were sampled.
+
+        Args:
+            seconds: computing it and sampling; what drafting took before is not in it.
+        """
+        if not any(sequence.drafting for sequence, _ in planned):
+            return
+        if any(len(part.tokens) != 1 + part.num_drafted for _, part in planned):
+            return
+        num_rows = sum(1 + part.num_drafted for _, part in planned)
+        self._times.observe(num_rows, seconds, num_threads=num_threads)
+        for sequence, part in planned:
+            drafting = sequence.drafting
+            if drafting is None or drafting.referee is None:
+                continue
+            drafting.count(part.num_drafted)
+            drafting.referee.note(
+                drafting.choice,
+                num_drafted=part.num_drafted,
+                num_accepted=drafting.num_accepted,
+                tokens=sequence.generated[drafting.num_generated :],
+                confidences=drafting.confidences,
+                step_s=seconds,
+                draft_s=drafting.draft_s,
+                num_read=drafting.num_read,
+                num_threads=num_threads,
+            )
+
+    def rest(self) -> None:
+        """Draft nothing for some steps: the memory had no room for one with drafts."""
+        self._num_resting = _RESTING_STEPS
+
+    def end(self, sequence: Sequence) -> None:
+        """Free what drafted for a reply; its account stays."""
+        sequence.proposals = []
+        drafting = sequence.drafting
+        if drafting is None:
+            return
+        drafting.close()
+        if drafting.index is not None and sequence.prompt.chat_id is not None and not sequence.is_private:
+            drafting.index.extend(sequence.generated[drafting.num_indexed :])
+            self._indexes[sequence.prompt.chat_id] = drafting.index
+            self._indexes.move_to_end(sequence.prompt.chat_id)
+            while len(self._indexes) > _MAX_INDEXES:
+                self._indexes.popitem(last=False)
+
+    def forget(self, chat_ids: Items[str] | None) -> None:
+        """Drop what is known of some chats, or of all."""
+        for chat_id in list(self._indexes) if chat_ids is None else chat_ids:
+            self._indexes.pop(chat_id, None)
+            self._memory.forget(chat_id)
+
+    def close(self) -> None:
+        """Free the draft model."""
+        self.set_model(None)
