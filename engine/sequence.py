@@ -179,7 +179,11 @@ class Sequence:
             self._prefill_began_at = time.perf_counter()
 
     def accept(self, token: int, *, is_end: bool, is_drafted: bool = False) -> None:
-        """Take a sampled token: count it, and turn it into text unless it is an end token."""
+        """Take a sampled token: count it, and turn it into text unless it is an end token.
+
+        Args:
+            is_drafted: whether it is an accepted token of a draft.
+        """
         now = time.perf_counter()
         if self._first_token_at is None:
             self._first_token_at = self._last_token_at = now
@@ -187,7 +191,7 @@ class Sequence:
             return
         self._last_token_at = now
         self.generated.append(token)
-        self._text.push(token)
+        self._text.push(token, is_drafted=is_drafted)
 
     def next_delta(self) -> Delta | None:
         """Return the text that is due now, None when there is none or the last Delta was moments ago."""
@@ -211,6 +215,7 @@ class Sequence:
             stop_string=self.stop_string,
             thinking=self._text.thinking,
             cache=self.cache,
+            drafted_spans=self._text.drafted_spans,
         )
         delta = self.last_delta()
         return [finished] if delta is None else [delta, finished]
