@@ -1,10 +1,10 @@
 """Engine: requests come and go at any step, `step()` is the only verb; single-threaded, knows no pipe."""
 
 import logging
-import threading
 import time
 from collections.abc import Callable, Iterable
 
+from engine.aborts import Aborts
 from engine.backend import Backend, BatchPart, DecodeStatus
 from engine.cache_report import report_of
 from engine.errors import DecodeFailed, EngineError, RequestError, overflow_error
@@ -60,10 +60,7 @@ class Engine:
         self.room = SlotRoom(backend, self._cache, prompt_cache or PromptCache())
         self._is_admission_due = False
         self._events: list[Event] = []
-        self._abort_lock = threading.Lock()  # guards the three below: Abort arrives on another thread
-        self._open: set[str] = set()
-        self._abort_wanted: set[str] = set()
-        self._in_step: list[PlannedPart] = []
+        self._aborts = Aborts(backend, self._scheduler.is_long)
 
     @property
     def has_work(self) -> bool:
@@ -87,22 +84,12 @@ class Engine:
         self.room.expect(sequence)
         self._scheduler.waiting.append(sequence)
         self._is_admission_due = True
-        with self._abort_lock:
-            self._open.add(prompt.request_id)
+        self._aborts.open(prompt.request_id)
         return [] if prompt.dropped is None else [prompt.dropped]
 
     def request_abort(self, request_id: str) -> None:
-        """Stop a request; safe from any thread, ignored when it has ended.
-
-        A step of this request alone is broken off and keeps its finished micro-batches. A step shared with others
-        goes on, since breaking it loses their rows too; unless it is a long one: then they are computed again. Where
-        breaking off costs the way back to a checkpoint, only a long step of this request alone is worth it.
-        """
-        with self._abort_lock:
-            if request_id in self._open:
-                self._abort_wanted.add(request_id)
-            if any(item.sequence.request_id == request_id for item in self._in_step) and self._may_break_off():
-                self.backend.raise_abort()
+        """Stop a request; safe from any thread, ignored when it has ended."""
+        self._aborts.want(request_id)
 
     def drop_read_ahead(self) -> None:
         """Make way for what has come; safe from any thread."""
@@ -123,7 +110,7 @@ class Engine:
         self.room.set_busy()
         self.speculator.propose(self._scheduler.running, num_threads=self.threads.count)
         planned = self._make_room(self._scheduler.plan())
-        if planned and self._enter_step(planned):
+        if planned and self._aborts.enter_step(planned):
             self._compute(planned)
         return self._take_events()
 
@@ -149,17 +136,12 @@ class Engine:
         self.room.close()
         self.backend.close()
 
-    def _may_break_off(self) -> bool:
-        is_alone, is_long = len(self._in_step) == 1, self._scheduler.is_long(self._in_step)
-        return (is_alone or is_long) if self.backend.survives_abort else (is_alone and is_long)
-
     # --- before a step ---
 
     def _finish_aborted(self) -> None:
-        if not self._abort_wanted:
+        wanted = self._aborts.wanted()
+        if not wanted:
             return
-        with self._abort_lock:
-            wanted = set(self._abort_wanted)
         for sequence in [*self._scheduler.running, *self._scheduler.waiting]:
             if sequence.request_id in wanted:
                 self._finish(sequence, FinishReason.ABORT)
@@ -253,19 +235,10 @@ class Engine:
         self._is_admission_due = False
         self._set_state(sequence, RequestState.PAUSED)
 
-    def _enter_step(self, planned: list[PlannedPart]) -> bool:
-        """Mark who is in the step; False when its only request was aborted a moment ago."""
-        with self._abort_lock:
-            if self._abort_wanted and all(item.sequence.request_id in self._abort_wanted for item in planned):
-                return False
-            self.backend.clear_abort()
-            self._in_step = planned
+    def _compute(self, planned: list[PlannedPart]) -> None:
         for sequence, _ in planned:
             if sequence.state is RequestState.PREFILL:
                 sequence.begin_prefill()
-        return True
-
-    def _compute(self, planned: list[PlannedPart]) -> None:
         first, parts = planned[0].sequence, [part for _, part in planned]
         self.threads.begin(parts, is_reproducible=first.is_reproducible, is_strict=first.is_strict)
         began = time.perf_counter()
@@ -280,7 +253,7 @@ class Engine:
                 seconds = time.perf_counter() - began
                 self.speculator.note_step(planned, seconds, num_threads=self.threads.count)
         finally:
-            self._in_step = []  # an abort that comes too late is taken back before the next step
+            self._aborts.leave_step()
 
     # --- after a step ---
 
@@ -381,9 +354,7 @@ class Engine:
             sequence.sampler = None
         self.speculator.end(sequence)
         self._leave(sequence)
-        with self._abort_lock:
-            self._open.discard(sequence.request_id)
-            self._abort_wanted.discard(sequence.request_id)
+        self._aborts.close(sequence.request_id)
         self.room.drop(sequence.request_id)
         self._is_admission_due = True
 

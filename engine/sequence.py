@@ -6,11 +6,12 @@ from typing import NamedTuple
 from engine.backend import AdapterKey, Proposal, Sampler, Vocabulary
 from engine.grammar import Matcher
 from engine.messages import Adapter, Delta, Finished, FinishReason, PrefillProgress, RequestState, TurnsDropped
-from engine.metrics import CacheReport, CacheSource, RequestMetrics
+from engine.metrics import CacheReport, CacheSource, RequestMetrics, SpeculativeStats
 from engine.params import DraftMode, SamplingParams, SpeculativeParams
 from engine.reasoning import ThinkingStart
 from engine.reply_text import ReplyText
 from engine.slot import Slot, Snapshot
+from engine.speculative.drafting import Drafting
 
 # One Delta a request in this time: a message per token costs 4 % of decode on a small model, joined ones under 2 %.
 _DELTA_INTERVAL_S = 0.033
@@ -164,14 +165,20 @@ class Sequence:
         return self._text.is_before_answer
 
     @property
+    def num_left(self) -> int | None:
+        """Tokens the reply may still have, None where nothing limits it."""
+        max_tokens = self.prompt.sampling.max_tokens
+        return None if max_tokens is None else max(max_tokens - len(self.generated), 0)
+
+    @property
     def is_full(self) -> bool:
         """Whether the reply has all the tokens it may have."""
-        return self._num_left == 0
+        return self.num_left == 0
 
     def keep_to_budget(self) -> None:
         """End thinking, once, when its budget is used up: the reply goes on with tokens that nobody chose."""
         if not self.is_full:
-            self.generated += self._text.close_thinking(self._num_left)
+            self.generated += self._text.close_thinking(self.num_left)
 
     def begin_prefill(self) -> None:
         """Note the start of the first prefill step."""
@@ -215,6 +222,7 @@ class Sequence:
             stop_string=self.stop_string,
             thinking=self._text.thinking,
             cache=self.cache,
+            speculative=self._speculative_stats(),
             drafted_spans=self._text.drafted_spans,
         )
         delta = self.last_delta()
@@ -232,6 +240,7 @@ class Sequence:
     def metrics(self, peak_memory_bytes: int | None) -> RequestMetrics:
         """Return the measures so far."""
         first, began = self._first_token_at, self._prefill_began_at
+        drafted = self._speculative_stats()
         return RequestMetrics(
             num_prompt_tokens=len(self.prompt_tokens),
             num_cached_tokens=self.cache.num_cached_tokens,
@@ -246,12 +255,13 @@ class Sequence:
             num_thinking_tokens=self._text.num_thinking_tokens,
             thinking_s=self._text.thinking_s,
             num_threads=self.num_threads,
+            num_drafts=drafted.num_drafts if drafted else 0,
+            num_drafted_tokens=drafted.num_drafted_tokens if drafted else 0,
+            num_accepted_tokens=drafted.num_accepted_tokens if drafted else 0,
         )
 
-    @property
-    def _num_left(self) -> int | None:
-        max_tokens = self.prompt.sampling.max_tokens
-        return None if max_tokens is None else max(max_tokens - len(self.generated), 0)
+    def _speculative_stats(self) -> SpeculativeStats | None:
+        return None if self.drafting is None else self.drafting.stats()
 
     def _delta(self) -> Delta:
         self._sent_at = self._last_token_at
@@ -264,6 +274,7 @@ class Sequence:
             decode_s=self._last_token_at - (self._first_token_at or self._last_token_at),
             thinking=unsent.thinking,
             was_thinking=unsent.was_thinking,
+            speculative=self._speculative_stats(),
         )
 
 

@@ -57,14 +57,16 @@ class Drafting:
         self.num_read = 0
         self.confidences: list[float] = []
         self.num_accepted = 0
-        self.num_generated = 0  # of the reply before the step
+        self.num_generated = 0  # of the reply before the step; the index has these
         self._counts = {Arm.NGRAM: _Count(), Arm.MODEL: _Count()}
 
-    def begin_step(self, num_generated: int) -> None:
-        """Forget the step before."""
+    def begin_step(self, generated: list[int]) -> None:
+        """Forget the step before, and take what it brought into the index."""
+        if self.index is not None:
+            self.index.extend(generated[self.num_generated :])
         self.choice, self.draft_s, self.num_read, self.num_accepted = Choice(Arm.PLAIN), 0.0, 0, 0
         self.confidences = []
-        self.num_generated = num_generated
+        self.num_generated = len(generated)
 
     def count(self, num_drafted: int) -> None:
         """Add the step to the account."""
@@ -84,6 +86,7 @@ class Drafting:
         return SpeculativeStats(
             state=_STATES[report.state],
             net_speedup=report.net_speed_up,
+            drafting_speedup=report.drafting_speed,
             drafters=tuple(
                 DrafterStats(
                     drafter=arm.value,

@@ -3,6 +3,7 @@
 import logging
 import time
 from collections import OrderedDict
+from collections.abc import Callable, Iterable
 from collections.abc import Sequence as Items
 
 from engine.backend import Backend, Proposal
@@ -22,7 +23,8 @@ from engine.speculative.strict import strict_max
 
 _LOG = logging.getLogger(__name__)
 _MAX_INDEXES = 8  # chats whose index is kept for their next message; about 1.3 MB for 8,000 tokens each
-_USUAL_TOKENS = 200  # that a reply without a limit is taken to have
+_FIRST_USUAL_TOKENS = 200  # of a reply, before one has ended
+_FEWEST_LEFT = 32
 _READ_S = 0.05  # of the draft model at a time: it holds up the reply it reads for
 _FIRST_READ_TOKENS = 64
 _RESTING_STEPS = 16
@@ -44,9 +46,13 @@ class Speculator:
     Args:
         backend: of the target model.
         cache: its slots.
+
+    Attributes:
+        referee: makes what decides for one reply.
     """
 
     def __init__(self, backend: Backend, cache: KVCache) -> None:
+        self.referee: Callable[..., Referee] = Referee
         self._backend = backend
         self._cache = cache
         self._times = StepTimes()
@@ -56,6 +62,7 @@ class Speculator:
         self._indexes: OrderedDict[str, NgramIndex] = OrderedDict()
         self._strict_most: int | None = None
         self._num_resting = 0
+        self._usual_tokens = _FIRST_USUAL_TOKENS
         kind = backend.description.memory
         self._reason = "" if kind in (MemoryKind.PLAIN, MemoryKind.WINDOW) else _NO_WAY_BACK
 
@@ -90,8 +97,10 @@ class Speculator:
         most = params.draft_max or MAX_DRAFT
         if params.strict:
             most = min(most, self._strict() - 1)
+        if self._model is not None and sequence.slot is not None:
+            self._model.begin(sequence.slot.seq_id)
         sequence.drafting = Drafting(
-            referee=Referee(
+            referee=self.referee(
                 self._times,
                 self._draft_times if Arm.MODEL in arms else None,
                 self._memory.of_chat(sequence.prompt.chat_id, temperature=sampling.temperature),
@@ -100,7 +109,9 @@ class Speculator:
                 ngram_max=most,
             ),
             index=self._index(sequence) if Arm.NGRAM in arms else None,
-            sampler=self._model.new_sampler(sampling, sequence.prompt.seed) if self._model and Arm.MODEL in arms else None,
+            sampler=self._model.new_sampler(sampling, sequence.prompt.seed)
+            if self._model and Arm.MODEL in arms
+            else None,
             most=most,
         )
 
@@ -156,14 +167,13 @@ class Speculator:
             drafting.count(part.num_drafted)
             drafting.referee.note(
                 drafting.choice,
-                num_drafted=part.num_drafted,
-                num_accepted=drafting.num_accepted,
-                tokens=sequence.generated[drafting.num_generated :],
-                confidences=drafting.confidences,
+                sequence.generated[drafting.num_generated :],
                 step_s=seconds,
                 draft_s=drafting.draft_s,
-                num_read=drafting.num_read,
-                num_threads=num_threads,
+                num_drafted=part.num_drafted,
+                num_accepted=drafting.num_accepted,
+                confidences=drafting.confidences[: part.num_drafted],
+                num_draft_read=drafting.num_read,
             )
 
     def rest(self) -> None:
@@ -177,14 +187,15 @@ class Speculator:
         if drafting is None:
             return
         drafting.close()
-        if drafting.index is not None and sequence.prompt.chat_id is not None and not sequence.is_private:
-            drafting.index.extend(sequence.generated[drafting.num_indexed :])
+        self._usual_tokens += (len(sequence.generated) - self._usual_tokens) // 4
+        if drafting.index is not None and sequence.prompt.chat_id is not None:
+            drafting.begin_step(sequence.generated)
             self._indexes[sequence.prompt.chat_id] = drafting.index
             self._indexes.move_to_end(sequence.prompt.chat_id)
             while len(self._indexes) > _MAX_INDEXES:
                 self._indexes.popitem(last=False)
 
-    def forget(self, chat_ids: Items[str] | None) -> None:
+    def forget(self, chat_ids: Iterable[str] | None) -> None:
         """Drop what is known of some chats, or of all."""
         for chat_id in list(self._indexes) if chat_ids is None else chat_ids:
             self._indexes.pop(chat_id, None)
@@ -193,3 +204,85 @@ class Speculator:
     def close(self) -> None:
         """Free the draft model."""
         self.set_model(None)
+
+    def _propose(self, sequence: Sequence, num_free: int, num_threads: int, *, num_other_rows: int) -> None:
+        drafting, slot = sequence.drafting, sequence.slot
+        assert drafting is not None
+        assert drafting.referee is not None
+        assert slot is not None
+        drafting.begin_step(sequence.generated)
+        num_left = sequence.num_left
+        expected = self._usual_tokens if num_left is None else min(num_left, 4 * self._usual_tokens)
+        # The last token of a reply comes from the row behind the draft.
+        room = min(drafting.most, num_free, self._cache.n_ctx - len(slot.tokens) - 1)
+        room = room if num_left is None else min(room, num_left - 1)
+        ngram = drafting.index.propose(room) if drafting.index is not None and room > 0 else None
+        behind = None
+        if drafting.sampler is not None and self._model is not None and room > 0:
+            behind = 1 + self._model.num_behind(slot.seq_id, [*slot.tokens, sequence.generated[-1]])
+        drafting.choice = drafting.referee.choose(
+            num_threads=num_threads,
+            ngram=ngram,
+            num_draft_behind=behind,
+            num_expected_tokens=max(expected - len(sequence.generated), _FEWEST_LEFT),
+            num_room=max(room, 0),
+            num_other_rows=num_other_rows,
+            num_other_tokens=num_other_rows,
+        )
+        if drafting.choice.arm is Arm.NGRAM and ngram is not None:
+            sequence.proposals = [Proposal(token) for token in ngram.tokens[: drafting.choice.num_tokens]]
+        elif drafting.choice.arm is Arm.MODEL and self._model is not None:
+            self._draft(self._model, sequence, num_threads)
+
+    def _draft(self, model: ModelDrafter, sequence: Sequence, num_threads: int) -> None:
+        """Have the draft model read what it is behind, a stretch at a time, and draft when it has."""
+        slot, drafting = sequence.slot, sequence.drafting
+        assert slot is not None
+        assert drafting is not None
+        referee, sampler = drafting.referee, drafting.sampler
+        assert referee is not None
+        assert sampler is not None
+        tokens = [*slot.tokens, sequence.generated[-1]]
+        began = time.perf_counter()
+        model.backend.set_threads(num_threads, num_threads)
+        read_s = self._draft_times.read_s
+        most = _FIRST_READ_TOKENS if read_s is None else max(int(_READ_S / read_s), _FIRST_READ_TOKENS)
+        behind = model.num_behind(slot.seq_id, tokens)
+        missing = model.catch_up(slot.seq_id, tokens, max_tokens=most)
+        drafting.num_read = 1 + behind - missing
+
+        def goes_on(place: int, confidence: float) -> bool:
+            if not referee.goes_on(place, confidence):
+                return False
+            drafting.confidences.append(confidence)
+            return True
+
+        if not missing:
+            sequence.proposals = model.draft(
+                slot.seq_id,
+                tokens,
+                max_tokens=drafting.choice.num_tokens,
+                goes_on=goes_on,
+                sampler=sampler,
+            )
+        drafting.draft_s = time.perf_counter() - began
+
+    def _index(self, sequence: Sequence) -> NgramIndex:
+        """Return an index of the prompt: the one that the chat's last message left, where its tokens are the same."""
+        chat_id = sequence.prompt.chat_id
+        index = self._indexes.pop(chat_id, None) if chat_id is not None else None
+        if index is None or not index.begins(sequence.prompt_tokens):
+            return NgramIndex(sequence.prompt_tokens)
+        index.extend(sequence.prompt_tokens[len(index) :])
+        return index
+
+    def _strict(self) -> int:
+        """Return how many tokens a step may have that computes each as if it were alone; measured once."""
+        if self._strict_most is None:
+            slot = self._cache.take_empty("strict")
+            try:
+                self._strict_most = strict_max(self._backend, seq_id=slot.seq_id)
+            finally:
+                self._cache.clear(slot)
+                self._cache.release(slot)
+        return self._strict_most
