@@ -1,1 +1,1 @@
-"""Speculative decoding: what drafts tokens, and whether it pays."""
+"""Speculative decoding: who drafts tokens, how drafts are verified, and when drafting pays."""
