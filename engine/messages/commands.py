@@ -143,6 +143,7 @@ class Generate(msgspec.Struct, frozen=True, kw_only=True, tag=True):
         read_ahead: whether to read on when the reply has ended and the engine is idle, so that the next message's
             prompt starts later; it costs a moment of power, and no request waits for it.
         is_private: whether nothing of it may be written to disk.
+        is_fresh: whether it is computed even where its reply is stored; the new one takes that one's place.
     """
 
     request_id: str
@@ -153,6 +154,7 @@ class Generate(msgspec.Struct, frozen=True, kw_only=True, tag=True):
     adapters: tuple[Adapter, ...] = ()
     read_ahead: bool = True
     is_private: bool = False
+    is_fresh: bool = False
 
 
 class Abort(msgspec.Struct, frozen=True, kw_only=True, tag=True):
