@@ -59,7 +59,7 @@ class Desk:
         assert isinstance(self.recorder.wait_for(request_id), ModelLoaded)
 
     def set(self, **params: Any) -> None:
-        usual = {"ram_mib": 0, "folder": str(self.folder), "responses": True}
+        usual: dict[str, Any] = {"ram_mib": 0, "folder": str(self.folder), "responses": True}
         self.client.send(SetCache(params=CacheParams(**usual | params)))
 
     def ask(self, text: str = "hello", **command: Any) -> Finished:
