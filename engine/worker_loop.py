@@ -16,7 +16,6 @@ from engine.core import Engine
 from engine.errors import DraftMismatch, EngineError, EngineUnavailable
 from engine.failures import event_of, shown
 from engine.importance import build_importance
-from engine.incoming import fitted, needed, prompt_of
 from engine.measuring import measure, no_model
 from engine.messages import (
     PROTOCOL_VERSION,
@@ -25,7 +24,6 @@ from engine.messages import (
     CancelLoad,
     ClearCache,
     Command,
-    Counted,
     CountTokens,
     DescribeCache,
     DescribeEngine,
@@ -44,8 +42,6 @@ from engine.messages import (
     ModelLoaded,
     ModelUnloaded,
     OpenChat,
-    Overflow,
-    Rendered,
     RenderPrompt,
     RunBareLoop,
     SetCache,
@@ -57,6 +53,7 @@ from engine.messages import (
 from engine.params import CacheParams
 from engine.peak_memory import peak_memory_bytes, reset_peak_memory
 from engine.prompt_cache import PromptCache
+from engine.prompt_making import counted, prompt_of, rendered
 from engine.sequence import Prompt
 from engine.threads import StepThreads
 from engine.tokenizer_thread import TokenizerThread
@@ -74,7 +71,7 @@ Emit = Callable[[Event], None]
 class _Encoded(NamedTuple):
     """A prompt, or the reason why there is none, on its way from the tokeniser thread to the loop."""
 
-    request_id: str
+    command: Generate
     prompt: Prompt | None
     error: EngineError | None
 
@@ -98,7 +95,7 @@ class WorkerLoop:
         self._kept = PromptCache(CacheParams())
         self._is_ending = False
         self._most_threads = 0
-        self._at_tokenizer: set[str] = set()
+        self._at_tokenizer: dict[str, Generate] = {}
         self._lock = threading.Lock()  # guards the engine and the three below: Abort arrives on another thread
         self._pending: set[str] = set()  # requests that are not in the engine yet
         self._aborted: set[str] = set()
@@ -171,10 +168,8 @@ class WorkerLoop:
                 self._emit(ModelUnloaded())
             case Generate():
                 self._generate(command, received_at)
-            case CountTokens():
-                self._count(command)
-            case RenderPrompt():
-                self._render(command)
+            case CountTokens() | RenderPrompt():
+                self._answer(command)
             case DescribeEngine():
                 self._emit(event_of(command.request_id, lambda: self._described(command)))
             case MeasureCacheTypes() | MeasureMachine() | RunBareLoop() | BuildImportance():
@@ -259,7 +254,7 @@ class WorkerLoop:
         if engine is None:
             return
         for request_id in sorted(self._at_tokenizer):
-            self._add(_Encoded(request_id, None, error))
+            self._add(_Encoded(self._at_tokenizer[request_id], None, error))
         self._send_all(engine.fail_all(error))
         # The tokeniser may be reading the vocabulary: the model goes when its last job is done.
         self._tokenizer.finish_jobs()
@@ -270,9 +265,9 @@ class WorkerLoop:
     def _generate(self, command: Generate, received_at: float) -> None:
         encoder = self._encoder
         request_id = command.request_id
-        self._at_tokenizer.add(request_id)
+        self._at_tokenizer[request_id] = command
         if encoder is None:
-            self._add(_Encoded(request_id, None, no_model()))
+            self._add(_Encoded(command, None, no_model()))
             return
 
         def encode_prompt() -> None:
@@ -281,46 +276,26 @@ class WorkerLoop:
                 prompt = prompt_of(encoder, command, received_at)
             except Exception as error:
                 failure = shown(error)
-            self._inbox.put((received_at, _Encoded(request_id, prompt, failure)))
+            self._inbox.put((received_at, _Encoded(command, prompt, failure)))
 
         self._tokenizer.submit(encode_prompt)
 
     def _add(self, item: _Encoded) -> None:
-        request_id, engine = item.request_id, self._engine
+        request_id, engine = item.command.request_id, self._engine
         if request_id not in self._at_tokenizer:
             return  # it failed, and was taken off the books, when its model was unloaded
-        self._at_tokenizer.discard(request_id)
+        del self._at_tokenizer[request_id]
         if item.prompt is None or engine is None:
             self._emit(Failed(request_id=request_id, error=(item.error or no_model()).info()))
         else:
-            self._send_all(engine.add(item.prompt))
+            stored = self._kept.responses.answer(item.command, item.prompt, engine.backend)
+            self._send_all(stored or engine.add(item.prompt))
         with self._lock:
             self._pending.discard(request_id)
             was_aborted = request_id in self._aborted
             self._aborted.discard(request_id)
         if was_aborted and engine is not None:
             engine.request_abort(request_id)
-
-    def _count(self, command: CountTokens) -> None:
-        encoder = self._encoder
-        self._answer(
-            command.request_id,
-            lambda: Counted(
-                request_id=command.request_id, num_tokens=len(fitted(needed(encoder), command).encoded.tokens)
-            ),
-        )
-
-    def _render(self, command: RenderPrompt) -> None:
-        encoder = self._encoder
-
-        def rendered() -> Rendered:
-            messages = command.messages
-            if command.options.overflow is Overflow.DROP_OLDEST:
-                messages = fitted(needed(encoder), command).messages
-            text = needed(encoder).render(messages, command.options).text
-            return Rendered(request_id=command.request_id, text=text)
-
-        self._answer(command.request_id, rendered)
 
     def _described(self, command: DescribeEngine) -> EngineDescribed:
         return EngineDescribed(request_id=command.request_id, description=self._get_loader().describe())
@@ -363,11 +338,17 @@ class WorkerLoop:
                 if backend is not None and not self._is_ending:
                     backend.clear_abort()
 
-    def _answer(self, request_id: str, compute: Callable[[], Event]) -> None:
-        """Compute an event on the tokeniser thread and send it, or the failure."""
+    def _answer(self, command: CountTokens | RenderPrompt) -> None:
+        """Compute an answer on the tokeniser thread and send it, or the failure."""
+        encoder = self._encoder
+        request_id = command.request_id
+
+        def compute() -> Event:
+            return counted(encoder, command) if isinstance(command, CountTokens) else rendered(encoder, command)
 
         self._tokenizer.submit(lambda: self._emit(event_of(request_id, compute)))
 
     def _send_all(self, events: Sequence[Event]) -> None:
         for event in events:
+            self._kept.responses.note(event)
             self._emit(event)

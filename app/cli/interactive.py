@@ -1,22 +1,18 @@
 """The chat in a terminal: history, several lines, a reply that Ctrl-C stops, and the numbers of each reply."""
 
 import dataclasses
-import os
 import sys
 import uuid
 from collections.abc import Callable
-from typing import Any
 
 import msgspec
-from prompt_toolkit import PromptSession
 from prompt_toolkit.formatted_text import FormattedText
-from prompt_toolkit.history import FileHistory, History, InMemoryHistory
-from prompt_toolkit.key_binding import KeyBindings, KeyPressEvent
 
 from app.adapter_files import open_adapter_files
 from app.cli.adapter_commands import obey_lora
 from app.cli.chat_options import parse_setting
 from app.cli.chat_plan import ChatPlan, note_chat_format, remember_model
+from app.cli.line_editor import LineEditor
 from app.cli.outcome import CONTEXT_FULL, ExitCode, dropped_sentence, show_error
 from app.cli.reply_printer import ReplyPrinter
 from app.cli.session import Answer, ChatSession
@@ -28,6 +24,7 @@ from app.model_choice import choose_model
 from app.paths import Paths
 from app.settings import SettingsStore
 from engine import (
+    CacheSource,
     ChatMessage,
     Delta,
     EngineError,
@@ -50,6 +47,7 @@ _HELP = """\
 /set NAME=VALUE   change a sampling setting; without NAME, show all
 /lora NAME=1      use an adapter at a strength, 0 for without; without NAME, show all
 /model PATH       load another model, or `starter`; without PATH, load the same again
+/again            ask once more for the last reply, computed anew
 /continue         go on with the last reply
 /prompt           the chat as the model reads it
 /stats            the numbers of the last reply
@@ -86,7 +84,7 @@ class InteractiveChat:
         self._paths = paths
         self._known = KnownModels.in_paths(paths)
         self._adapter_files = open_adapter_files(paths)
-        self._read_line = read_line or _Prompt(paths, self._toolbar).read
+        self._read_line = read_line or LineEditor(paths, self._toolbar).read
         self._history: list[ChatMessage] = []
         self._last: Answer | None = None
         self._chat_id = ""
@@ -97,6 +95,7 @@ class InteractiveChat:
             "/set": self._set,
             "/lora": self._lora,
             "/model": self._model,
+            "/again": self._again,
             "/continue": self._continue,
             "/prompt": self._show_prompt,
             "/stats": self._stats,
@@ -188,6 +187,13 @@ class InteractiveChat:
             )
         self._load()
 
+    def _again(self, argument: str) -> None:
+        if not self._history or self._history[-1].role is not Role.ASSISTANT:
+            print("There is no reply to ask for again.")
+            return
+        finished = self._reply(tuple(self._history[:-1]), is_fresh=True)
+        self._history[-1] = ChatMessage(Role.ASSISTANT, finished.text, finished.thinking)
+
     def _continue(self, argument: str) -> None:
         if not self._history or self._history[-1].role is not Role.ASSISTANT:
             print("There is no reply to go on with.")
@@ -241,7 +247,9 @@ class InteractiveChat:
         # A reply that was stopped is part of the chat: the user has read it.
         self._history += [question, ChatMessage(Role.ASSISTANT, finished.text, finished.thinking)]
 
-    def _reply(self, messages: tuple[ChatMessage, ...], mode: PromptMode = PromptMode.CHAT) -> Finished:
+    def _reply(
+        self, messages: tuple[ChatMessage, ...], mode: PromptMode = PromptMode.CHAT, *, is_fresh: bool = False
+    ) -> Finished:
         """Ask, and print what comes."""
         self._session.forget_the_past()
         if self._session.model is None:  # the engine died, or a load was given up
@@ -257,6 +265,7 @@ class InteractiveChat:
                     chat_id=self._chat_id,
                     adapters=self._plan.adapters,
                     options=msgspec.structs.replace(self._plan.prompt_options, mode=mode),
+                    is_fresh=is_fresh,
                 ):
                     match item:
                         case TurnsDropped():
@@ -313,6 +322,8 @@ def _set_title(text: str) -> None:
 def summary_of(metrics: RequestMetrics) -> str:
     """Return the numbers of a reply in one line."""
     parts = [f"{metrics.num_generated_tokens:,} tokens"]
+    if metrics.cache_source is CacheSource.RESPONSE:
+        return "  ·  ".join((*parts, "from cache"))
     if metrics.decode_rate is not None:
         parts.append(f"{metrics.decode_rate:.1f} tok/s")
     if metrics.ttft_s is not None:
@@ -333,65 +344,3 @@ def _setting_text(sampling: SamplingParams, name: str) -> str:
     if value is None:
         return param_infos(SamplingParams)[name].none_label or "none"
     return str(value) if isinstance(value, int) else f"{value:g}"
-
-
-class _Prompt:
-    """The line editor."""
-
-    def __init__(self, paths: Paths, toolbar: Callable[[], Any]) -> None:
-        self._session: PromptSession[str] = PromptSession(
-            history=_history(paths),
-            multiline=True,  # Enter is bound below; this keeps the line breaks of a pasted text
-            key_bindings=_key_bindings(),
-            bottom_toolbar=toolbar,
-            prompt_continuation="  ",
-        )
-
-    def read(self) -> str:
-        """Return what the user typed."""
-        return self._session.prompt("> ")
-
-
-def _history(paths: Paths) -> History:
-    path = paths.terminal_history_file
-    try:
-        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        os.close(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600))
-        path.chmod(0o600)  # it may have been there with other rights
-    except OSError as error:
-        print(f"fireside: What you type is not remembered: {error.strerror}.", file=sys.stderr)
-        return InMemoryHistory()
-    return FileHistory(str(path))
-
-
-def _key_bindings() -> KeyBindings:
-    bindings = KeyBindings()
-
-    @bindings.add("enter")
-    def _send(event: KeyPressEvent) -> None:
-        buffer = event.current_buffer
-        if buffer.document.text_before_cursor.endswith("\\"):
-            buffer.delete_before_cursor(1)
-            buffer.insert_text("\n")
-        else:
-            buffer.validate_and_handle()
-
-    @bindings.add("escape", "enter")
-    def _break_line(event: KeyPressEvent) -> None:
-        event.current_buffer.insert_text("\n")
-
-    @bindings.add("c-c")
-    def _clear(event: KeyPressEvent) -> None:
-        if event.current_buffer.text:
-            event.current_buffer.reset()
-        else:
-            event.app.exit(exception=KeyboardInterrupt, style="class:aborting")
-
-    @bindings.add("c-d")
-    def _leave(event: KeyPressEvent) -> None:
-        if event.current_buffer.text:
-            event.current_buffer.delete()
-        else:
-            event.app.exit(exception=EOFError, style="class:exiting")
-
-    return bindings

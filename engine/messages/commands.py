@@ -145,6 +145,7 @@ class Generate(msgspec.Struct, frozen=True, kw_only=True, tag=True):
             prompt starts later; it costs a moment of power, and no request waits for it.
         is_private: whether nothing of it may be written to disk.
         speculative: whether tokens are drafted ahead.
+        is_fresh: whether it is computed even where its reply is stored; the new one takes that one's place.
     """
 
     request_id: str
@@ -156,6 +157,7 @@ class Generate(msgspec.Struct, frozen=True, kw_only=True, tag=True):
     read_ahead: bool = True
     is_private: bool = False
     speculative: SpeculativeParams = SpeculativeParams()
+    is_fresh: bool = False
 
 
 class Abort(msgspec.Struct, frozen=True, kw_only=True, tag=True):
