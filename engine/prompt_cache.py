@@ -86,8 +86,9 @@ class PromptCache:
                 model_name=entry.model_name,
                 num_tokens=len(entry.tokens),
                 num_bytes=entry.num_bytes,
-                chat_id=entry.chat_id,
+                chat_id=entry.chat_id or None,
                 last_used=entry.last_used,
+                name=entry.label,
             )
             for entry in self.folder.entries
         ]
@@ -99,6 +100,11 @@ class PromptCache:
             self._known.pop(chat_id, None)
         if self.folder is not None:
             self.folder.forget(gone)
+
+    def forget_named(self, names: Iterable[str]) -> None:
+        """Delete the files that are kept under names."""
+        if self.folder is not None:
+            self.folder.forget_named(names)
 
     def clear(self) -> None:
         """Delete all files."""

@@ -47,9 +47,10 @@ CLIENT_HALF = {
 WORKER_HALF = {
     *("worker", "worker_loop", "failures", "core", "scheduler", "sequence", "kv_cache", "prompt_store", "read_ahead"),
     *("checkpoints", "overflow", "grammar", "measuring", "machine_speed"),
+    *("idle_work", "preparing", "prompting"),
     *("miss_cause", "peak_memory", "probe_child"),
     *("slot", "slot_room", "chat_saver", "prompt_cache", "reuse_cost", "cache_report", "cache_commands"),
-    *("snapshot_file", "snapshot_folder", "folder_lock", "message_places", "version"),
+    *("snapshot_file", "snapshot_folder", "folder_entry", "folder_lock", "message_places", "version"),
     *("speculative", "sampling", "threads", "thread_governor", "step_cost", "stopping", "detokenizer"),
     *("tokenizer_thread", "tokenizing"),
     *("chat_template", "chat_formats", "chat_forms", "template_renderer", "template_child", "special_texts"),

@@ -5,7 +5,7 @@ import enum
 import msgspec
 
 from engine.errors import ErrorInfo
-from engine.messages.cache import CacheDescribed
+from engine.messages.cache import CacheDescribed, PrepareCancelled, Prepared
 from engine.messages.importance import ImportanceBuilt, ImportanceCancelled, ImportanceProgress
 from engine.metrics import CacheReport, RequestMetrics
 
@@ -383,5 +383,7 @@ Event = (
     | ImportanceBuilt
     | ImportanceCancelled
     | CacheDescribed
+    | Prepared
+    | PrepareCancelled
     | EngineDied
 )
