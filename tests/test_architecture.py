@@ -29,6 +29,7 @@ SEAMS: dict[str, tuple[str, ...]] = {
     "PySide6": ("app/desktop/",),
     "shiboken6": ("app/desktop/",),
     "sqlite3": ("app/store/",),
+    "pypdf": ("app/pdf_text.py",),
     # Code that comes with data: a worker taken over by a hostile file must not run any in the front end.
     "pickle": (),
     "marshal": (),
