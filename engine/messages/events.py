@@ -5,7 +5,7 @@ import enum
 import msgspec
 
 from engine.errors import ErrorInfo
-from engine.messages.cache import CacheDescribed
+from engine.messages.cache import CacheDescribed, PrepareCancelled, Prepared
 from engine.messages.importance import ImportanceBuilt, ImportanceCancelled, ImportanceProgress
 from engine.messages.speculative import DraftSet
 from engine.metrics import CacheReport, RequestMetrics, SpeculativeStats
@@ -398,5 +398,7 @@ Event = (
     | ImportanceCancelled
     | CacheDescribed
     | DraftSet
+    | Prepared
+    | PrepareCancelled
     | EngineDied
 )
