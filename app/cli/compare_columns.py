@@ -143,18 +143,19 @@ def column_from(
 def _param(name: str, value: str) -> Any:
     """Return the value of a setting of models; whether it is legal is told when it is used."""
     info = param_infos(ModelParams).get(name)
-    try:
-        if info is None:
+    if info is None:
+        try:
             return getattr(msgspec.convert({name: value}, ModelParams), name)
-        if info.none_label is not None and value.lower() in (info.none_label, "none"):
-            return None
+        except msgspec.ValidationError as error:
+            raise UsageError(f"{value!r} is no value of {name}.", "`fireside chat --help` lists them.") from error
+    if info.none_label is not None and value.lower() in (info.none_label, "none"):
+        return None
+    try:
         return whole_number(value) if info.is_integer else number(value)
     except argparse.ArgumentTypeError as error:
         raise UsageError(
             f"The value of {name} is wrong: {error}.", f"Write it as {name}={info.default or 1}."
         ) from error
-    except msgspec.ValidationError as error:
-        raise UsageError(f"{value!r} is no value of {name}.", "`fireside chat --help` lists them.") from error
 
 
 def _sampling(text: str) -> tuple[str, Any]:
