@@ -1,6 +1,7 @@
 """A loaded model with its context: batches in, logits out, and the sequences of its memory."""
 
 import ctypes
+import hashlib
 import sys
 from collections.abc import Sequence
 from typing import Any, NamedTuple
@@ -137,7 +138,7 @@ class LlamaBackend:
         """See Backend."""
         return new_sampler(self, params, seed, prompt, matcher=matcher, is_thinking=is_thinking)
 
-    def new_draft_sampler(self, params: SamplingParams, seed: int) -> DraftSampler:
+    def new_draft_sampler(self, params: SamplingParams, seed: int, *, num_ids: int | None = None) -> DraftSampler:
         """See Backend."""
         raise NotImplementedError
 
@@ -164,6 +165,10 @@ class LlamaBackend:
             raise DecodeFailed("The step has no logits.", "Please report it.")
         values = (ctypes.c_float * self.n_vocab).from_address(address)
         return np.frombuffer(memoryview(values), np.float32)
+
+    def row_digest(self, row: int) -> bytes:
+        """See Backend."""
+        return hashlib.blake2b(self.logits(row), digest_size=16).digest()
 
     @property
     def max_step_tokens(self) -> int:
