@@ -216,7 +216,7 @@ def test_drafts_are_those_of_each_alone_when_sequences_share_steps():
         num_steps += 1
         return decode(parts)
 
-    together.backend.decode = counted  # type: ignore[method-assign]
+    together.backend.decode = counted
     for seq_id, chat in enumerate(chats):
         together.catch_up(seq_id, chat, max_tokens=1000)
     num_steps = 0
