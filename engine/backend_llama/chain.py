@@ -91,9 +91,8 @@ class Candidates:
     """
 
     def __init__(self, num_ids: int) -> None:
-        self._template = np.zeros(num_ids, CANDIDATE)
-        self._template["id"] = np.arange(num_ids, dtype=np.int32)
-        self._array = np.empty_like(self._template)
+        self._ids = np.arange(num_ids, dtype=np.int32)
+        self._array = np.zeros(num_ids, CANDIDATE)
         self._view = library().llama_token_data_array(
             ctypes.cast(self._array.ctypes.data, library().llama_token_data_p), num_ids, -1, False
         )
@@ -104,18 +103,19 @@ class Candidates:
         """Return what a chain without a selector leaves of a row.
 
         Raises:
-            DecodeFailed: nothing, or what is left are no numbers.
+            DecodeFailed: that is nothing, or not numbers.
         """
         size = len(self._array)
-        self._array[:] = self._template  # samplers move the candidates
+        self._array["id"] = self._ids  # samplers move the candidates
         self._array["logit"] = logits[:size]
         self._view.data, self._view.size, self._view.selected, self._view.sorted = self._data, size, -1, False
         chain.apply(self._pointer)
         # Some drop the first ones by moving the pointer.
         first = (_address(self._view.data) - self._array.ctypes.data) // CANDIDATE.itemsize
         left = self._array[first : first + self._view.size]
-        if not len(left) or not math.isfinite(left["logit"].max()):
-            raise nothing_left()
+        most = left["logit"].max() if len(left) else -math.inf
+        if not math.isfinite(most):
+            raise not_numbers() if math.isnan(most) else nothing_left()
         return Distribution(left["id"].copy(), softmax(left["logit"]))
 
 
