@@ -4,6 +4,7 @@ Each estimate is the mean of a Beta distribution: accepted tokens over tokens ju
 as some tokens would. A chat's prior is what was seen over all chats of the model, whose own prior is below.
 """
 
+import math
 from bisect import bisect_right
 from collections import OrderedDict
 from collections.abc import Sequence
@@ -24,18 +25,24 @@ _MATCH_BUCKETS = [bisect_right(_MATCH_EDGES, length) for length in range(200)]
 _PLACE_BUCKETS = [bisect_right(_PLACE_EDGES, place) for place in range(100)]
 
 _PRIOR_TOKENS = 4.0  # the fixed prior counts as much as so many tokens
-_WIDE_TOKENS = 8.0  # and what was seen in all chats, for one chat, as so many at most
+_WIDE_TOKENS = 12.0  # and what was seen in all chats, for one chat, as so many at most
 _CHAT_KEEP, _WIDE_KEEP = 0.96, 0.997  # of the counts, at each further token
-_PRIOR_STEPS, _WIDE_STEPS = 3.0, 4.0
-_CHAT_STEP_KEEP, _WIDE_STEP_KEEP = 0.9, 0.98
+_MOST_AGREEMENT = 48.0  # tokens that a text read before counts as at most
+_DEVIATIONS, _WIDE_TRUST = 1.5, 0.25
+_RISKY_TOKENS = 8.0
+_CURIOSITY = 0.2
+_PRIOR_STEPS, _WIDE_STEPS = 20.0, 10.0
+_CHAT_STEP_KEEP, _WIDE_STEP_KEEP = 0.97, 0.99
+_DOUBT = 0.3  # deviation of the speed of one step with the draft model
+_ENOUGH_STEPS, _ENOUGH_TOKENS = 4.0, 8.0
 FIRST_PROBE_STEPS = 8
 
 
-class _Rates:
-    """Fading counts by bucket."""
+class _Counts:
+    """Fading counts by bucket, over all chats."""
 
-    def __init__(self, edges: Sequence[float], priors: Sequence[float]) -> None:
-        self.edges, self.priors = edges, priors
+    def __init__(self, priors: Sequence[float]) -> None:
+        self.priors = priors
         self.accepted = [0.0] * len(priors)
         self.judged = [0.0] * len(priors)
 
@@ -43,21 +50,57 @@ class _Rates:
         self.accepted[bucket] = self.accepted[bucket] * keep + is_accepted
         self.judged[bucket] = self.judged[bucket] * keep + 1.0
 
-    def mean(self, bucket: int, prior: float, weight: float) -> float:
-        return (self.accepted[bucket] + weight * prior) / (self.judged[bucket] + weight)
+
+class _ChatCounts(_Counts):
+    """Fading counts of one chat, drawn towards what all chats showed when its reply began."""
+
+    def __init__(self, wide: _Counts) -> None:
+        super().__init__(wide.priors)
+        self._wide = wide
+        self.begin()
+
+    def begin(self) -> None:
+        wide = self._wide
+        pairs = zip(wide.accepted, wide.judged, wide.priors, strict=True)
+        self._prior = [(yes + _PRIOR_TOKENS * prior) / (all_ + _PRIOR_TOKENS) for yes, all_, prior in pairs]
+        self._weight = [min(_WIDE_TOKENS, _PRIOR_TOKENS + judged) for judged in wide.judged]
+        self._known = [1.0 + _WIDE_TRUST * judged for judged in wide.judged]
+
+    def learn(self, bucket: int, *, is_accepted: bool) -> None:
+        self.note(bucket, _CHAT_KEEP, is_accepted=is_accepted)
+        self._wide.note(bucket, _WIDE_KEEP, is_accepted=is_accepted)
+
+    def mean(self, bucket: int) -> float:
+        weight = self._weight[bucket]
+        return (self.accepted[bucket] + weight * self._prior[bucket]) / (self.judged[bucket] + weight)
+
+    def means(self) -> list[float]:
+        return [self.mean(bucket) for bucket in range(len(self.priors))]
+
+    def number(self, bucket: int) -> float:
+        """Return how many tokens were judged, those of other chats counting less."""
+        return self.judged[bucket] + self._known[bucket]
 
 
-class _Evidence:
+class _Steps:
+    """Fading sums over steps with the draft model: what they were worth and what they cost, in plain steps."""
+
     def __init__(self) -> None:
-        self.match = _Rates(_MATCH_EDGES, _MATCH_PRIORS)
-        self.place = _Rates(_PLACE_EDGES, _PLACE_PRIORS)
-        self.confidence = _Rates(_CONFIDENCE_EDGES, _CONFIDENCE_PRIORS)
-        self.worth = self.spent = self.steps = 0.0  # of steps with the draft model, in plain steps; they fade
+        self.worth = self.spent = self.number = 0.0
 
-    def note_steps(self, worth: float, spent: float, keep: float) -> None:
+    def note(self, worth: float, spent: float, keep: float) -> None:
         self.worth = self.worth * keep + worth
         self.spent = self.spent * keep + spent
-        self.steps = self.steps * keep + 1.0
+        self.number = self.number * keep + 1.0
+
+
+class _Wide:
+    """What all chats at one class of temperatures have shown."""
+
+    def __init__(self) -> None:
+        self.match, self.place = _Counts(_MATCH_PRIORS), _Counts(_PLACE_PRIORS)
+        self.confidence = _Counts(_CONFIDENCE_PRIORS)
+        self.steps = _Steps()
 
 
 class Acceptance:
@@ -70,34 +113,54 @@ class Acceptance:
         num_until_probe: steps after a draft that did not pay until the draft model is tried again.
     """
 
-    def __init__(self, wide: _Evidence) -> None:
-        self._wide = wide
-        self._chat = _Evidence()
+    def __init__(self, wide: _Wide) -> None:
+        self._match, self._place = _ChatCounts(wide.match), _ChatCounts(wide.place)
+        self._confidence = _ChatCounts(wide.confidence)
+        self._steps, self._wide_steps = _Steps(), wide.steps
         self.worth = self.spent = 0.0
         self.num_steps = 0
         self.num_until_probe = FIRST_PROBE_STEPS
+        self.begin()
+
+    def begin(self) -> None:
+        """Take what other chats have shown since the last reply."""
+        for counts in (self._match, self._place, self._confidence):
+            counts.begin()
+        wide = self._wide_steps
+        share = min(1.0, _WIDE_STEPS / wide.number) if wide.number else 0.0
+        self._prior_worth, self._prior_spent = share * wide.worth, share * wide.spent
+        self._num_before = wide.number
 
     def after_match(self, length: int, number: int) -> list[float]:
         """Return the probabilities of the tokens that follow a match of so many, each if those before are accepted."""
-        means = self._means(self._chat.match, self._wide.match)
+        means = self._match.means()
         return [means[bucket] for bucket in _MATCH_BUCKETS[length : length + number]]
+
+    def risk_after_match(self, length: int) -> float:
+        """Return how likely the token after a match is rejected, at worst: near 1 until some were judged."""
+        bucket = _MATCH_BUCKETS[length]
+        miss, number = 1.0 - self._match.mean(bucket), self._match.number(bucket)
+        return min(1.0, miss + _DEVIATIONS * math.sqrt(miss * (1.0 - miss) / number) + 1.0 / number)
+
+    def risk_of_draft(self) -> float:
+        """Return how far the draft model is unknown here: 1 until some of its tokens were judged."""
+        return min(1.0, _RISKY_TOKENS / self._place.number(0))
 
     def of_draft(self, number: int) -> list[float]:
         """Return the probabilities of the tokens of a model's draft, each if those before it are accepted."""
-        means = self._means(self._chat.place, self._wide.place)
+        means = self._place.means()
         return [means[bucket] for bucket in _PLACE_BUCKETS[:number]]
 
     def of_confidence(self, confidence: float) -> float:
         """Return the probability for a token of the draft model by its confidence, those before it accepted."""
         bucket = bisect_right(_CONFIDENCE_EDGES, confidence)
-        return self._mean(self._chat.confidence, self._wide.confidence, bucket)
+        # What is never drafted is never judged: where little was seen, it is taken to be better.
+        return min(1.0, self._confidence.mean(bucket) + _CURIOSITY / self._confidence.number(bucket))
 
     def note_match(self, length: int, proposed: Sequence[int], tokens: Sequence[int]) -> None:
         """Learn from tokens of the reply that a continuation of a match had foretold, drafted or not."""
         for place, (guess, token) in enumerate(zip(proposed, tokens, strict=False)):
-            bucket = bisect_right(_MATCH_EDGES, length + place)
-            self._chat.match.note(bucket, _CHAT_KEEP, is_accepted=guess == token)
-            self._wide.match.note(bucket, _WIDE_KEEP, is_accepted=guess == token)
+            self._match.learn(_MATCH_BUCKETS[length + place], is_accepted=guess == token)
             if guess != token:
                 return
 
@@ -105,18 +168,15 @@ class Acceptance:
         """Learn from a verified draft of the draft model; what comes after the first rejection tells nothing."""
         for place in range(min(num_drafted, num_accepted + 1)):
             is_accepted = place < num_accepted
-            bucket = bisect_right(_PLACE_EDGES, place)
-            self._chat.place.note(bucket, _CHAT_KEEP, is_accepted=is_accepted)
-            self._wide.place.note(bucket, _WIDE_KEEP, is_accepted=is_accepted)
+            self._place.learn(_PLACE_BUCKETS[place], is_accepted=is_accepted)
             if place < len(confidences):
                 bucket = bisect_right(_CONFIDENCE_EDGES, confidences[place])
-                self._chat.confidence.note(bucket, _CHAT_KEEP, is_accepted=is_accepted)
-                self._wide.confidence.note(bucket, _WIDE_KEEP, is_accepted=is_accepted)
+                self._confidence.learn(bucket, is_accepted=is_accepted)
 
     def note_model_step(self, worth: float, spent: float) -> None:
         """Learn what a step with the draft model was worth, in plain steps, drafting and all included."""
-        self._chat.note_steps(worth, spent, _CHAT_STEP_KEEP)
-        self._wide.note_steps(worth, spent, _WIDE_STEP_KEEP)
+        self._steps.note(worth, spent, _CHAT_STEP_KEEP)
+        self._wide_steps.note(worth, spent, _WIDE_STEP_KEEP)
 
     def model_speed(self, worth: float, spent: float) -> float:
         """Return how many times as fast as plain steps those with the draft model are.
@@ -124,31 +184,29 @@ class Acceptance:
         Args:
             worth, spent: what the next one is expected to be; it counts the less the more was seen.
         """
-        worth, spent = worth * _PRIOR_STEPS, spent * _PRIOR_STEPS
-        if self._wide.steps:
-            share = min(1.0, _WIDE_STEPS / self._wide.steps)
-            worth, spent = worth + share * self._wide.worth, spent + share * self._wide.spent
-        return (worth + self._chat.worth) / (spent + self._chat.spent)
+        worth = worth * _PRIOR_STEPS + self._prior_worth + self._steps.worth
+        return worth / (spent * _PRIOR_STEPS + self._prior_spent + self._steps.spent)
+
+    def doubt(self) -> float:
+        """Return by how much the speed with the draft model may be more than it seems."""
+        return _DOUBT / math.sqrt(1.0 + self._steps.number)
 
     @property
-    def num_model_steps(self) -> float:
-        """Steps with the draft model that are remembered, of this chat or of all, whichever are more."""
-        return max(self._chat.steps, self._wide.steps)
+    def has_drafted(self) -> bool:
+        """Whether enough drafts of the draft model were verified to trust their speed."""
+        return self._num_before + self._steps.number >= _ENOUGH_STEPS
 
-    def _means(self, chat: _Rates, wide: _Rates) -> list[float]:
-        return [self._mean(chat, wide, bucket) for bucket in range(len(wide.priors))]
-
-    @staticmethod
-    def _mean(chat: _Rates, wide: _Rates, bucket: int) -> float:
-        prior = wide.mean(bucket, wide.priors[bucket], _PRIOR_TOKENS)
-        return chat.mean(bucket, prior, min(_WIDE_TOKENS, _PRIOR_TOKENS + wide.judged[bucket]))
+    @property
+    def knows_draft(self) -> bool:
+        """Whether enough of the draft model's tokens were judged, in drafts or before, to trust their probability."""
+        return self.has_drafted or self._place.number(0) >= _ENOUGH_TOKENS
 
 
 class AcceptanceMemory:
     """What a target with its drafters has shown since it was loaded, at temperature 0 and above."""
 
     def __init__(self) -> None:
-        self._wide = {False: _Evidence(), True: _Evidence()}
+        self._wide = {False: _Wide(), True: _Wide()}
         self._chats: OrderedDict[tuple[str, bool], Acceptance] = OrderedDict()
 
     def of_chat(self, chat_id: str | None, *, temperature: float) -> Acceptance:
@@ -162,7 +220,21 @@ class AcceptanceMemory:
             if len(self._chats) > _MAX_CHATS:
                 self._chats.popitem(last=False)
         self._chats.move_to_end(key)
+        self._chats[key].begin()
         return self._chats[key]
+
+    def note_agreement(self, num_right: int, num_judged: int) -> None:
+        """Learn before the first reply, from a text that both models read, how often the draft model agrees.
+
+        Args:
+            num_right: tokens of the draft model that the target would have accepted.
+            num_judged: of so many.
+        """
+        share = min(1.0, _MOST_AGREEMENT / max(num_judged, 1))
+        for evidence in self._wide.values():
+            place = evidence.place
+            place.accepted = [number + share * num_right for number in place.accepted]
+            place.judged = [number + share * num_judged for number in place.judged]
 
     def forget(self, chat_id: str) -> None:
         """Drop what is known of a chat."""

@@ -1,13 +1,15 @@
 """Replies on recorded step times: what would be accepted is drawn before, so that every way to draft meets the same."""
 
+import itertools
 import math
 import random
 from collections.abc import Callable
 from typing import NamedTuple
 
 from engine.speculative.acceptance import AcceptanceMemory
+from engine.speculative.account import Arm, RefereeReport
 from engine.speculative.ngram import NgramProposal
-from engine.speculative.referee import Arm, Choice, Referee, RefereeReport
+from engine.speculative.referee import Choice, Referee
 from engine.speculative.step_times import CALIBRATION_ROWS, DraftTimes, StepTimes
 
 # Milliseconds of one row, and times that for 2, 3, 4, 6, 8 and 16 rows; recorded on an idle machine.
@@ -22,6 +24,7 @@ RECORDED = {
     "gemma-q4_k_m-2threads": (10.0, (2.5, 3.1, 3.4, 5.4, 4.5, 6.1)),
     "flat": (10.0, (1.01, 1.02, 1.03, 1.05, 1.07, 1.15)),
 }
+FRESH = 32  # tokens that a draft model begins anew with
 _ROWS = (1, 2, 3, 4, 6, 8, 16)
 
 
@@ -34,7 +37,7 @@ class Machine:
         slope = (points[-1][1] - points[-2][1]) / 8
         points.append((64, points[-1][1] + 48 * slope))
         self.seconds = [0.0] * 65
-        for (first, low), (last, high) in zip(points, points[1:], strict=False):
+        for (first, low), (last, high) in itertools.pairwise(points):
             for rows in range(first, last + 1):
                 self.seconds[rows] = plain_ms / 1000 * (low + (high - low) * (rows - first) / (last - first))
         self.draft_s, self.read_s = draft_ms / 1000, read_ms / 1000
@@ -122,12 +125,15 @@ def refereed(
     allowed: tuple[Arm, ...] = (Arm.NGRAM, Arm.MODEL),
     temperature: float = 0.0,
     num_prompt: int = 40,
+    agreement: float | None = None,
     watch: Callable[[int, Choice, int, int], None] | None = None,
 ) -> Outcome:
     """Return what a chat takes when a referee chooses."""
     times, memory, draft_times = machine.calibrated(), AcceptanceMemory(), DraftTimes()
     for num_read, num_drafted in ((1, 1), (1, 3), (33, 1), (1, 2)):
         draft_times.observe(num_read, num_drafted, machine.noisy(machine.drafted(num_drafted, num_read)))
+    if agreement is not None:
+        memory.note_agreement(round(48 * agreement), 48)
     seconds, reports, behind = [], [], 0
     for reply in replies:
         acceptance = memory.of_chat("chat", temperature=temperature)
@@ -140,22 +146,24 @@ def refereed(
                 num_threads=1,
                 ngram=reply.proposal(place),
                 num_draft_behind=behind + 1,
+                num_draft_fresh=min(behind + 1, FRESH),
                 num_expected_tokens=left,
                 num_room=left,
             )
             drafted, draft_s, num_read = choice.num_tokens, 0.0, 0
             confidences: list[float] = []
             if choice.arm is Arm.MODEL:
-                drafted = 0
+                drafted = num_steps = 0
                 # The draft model follows its own tokens: past a wrong one its confidence is that of another text.
-                while drafted < choice.num_tokens:
+                while drafted < choice.num_tokens and (not drafted or referee.steps_on(drafted)):
+                    num_steps += 1
                     confidence = reply.confidences[(place + drafted) % len(reply.confidences)]
                     if not referee.goes_on(drafted, confidence):
                         break
                     confidences.append(confidence)
                     drafted += 1
-                num_read = behind + 1
-                draft_s = machine.drafted(drafted, num_read)
+                num_read = min(behind + 1, FRESH) if choice.is_fresh else behind + 1
+                draft_s = machine.drafted(num_steps, num_read)
                 behind = 0
             accepted = reply.num_accepted(choice.arm, place, drafted) if drafted else 0
             step_s = machine.seconds[1 + drafted]
@@ -187,7 +195,7 @@ def refereed(
 
 
 def copying(seed: int, *, num_tokens: int = 200, mean_run: float = 30, mean_gap: float = 6) -> Reply:
-    """A text that is copied with edits: runs that the chat foretells, and gaps where it foretells little and wrongly."""
+    """A text that is copied with edits: runs that the chat foretells, gaps where it foretells little."""
     chance = random.Random(seed)
     matches: list[tuple[int, int]] = []
     while len(matches) < num_tokens:
@@ -219,7 +227,7 @@ def misleading(seed: int, *, num_tokens: int = 200) -> Reply:
     return _with_model(matches, chance, lambda place: 0.0)
 
 
-def drafted(seed: int, rate: Callable[[int], float], *, num_tokens: int = 200, tells: float = 0.0) -> Reply:
+def drafted(seed: int, rate: Callable[[int], float], *, num_tokens: int = 200, tells: float = 0.5) -> Reply:
     """No matches, and a draft model that is right with a probability by place.
 
     Args:
@@ -230,14 +238,11 @@ def drafted(seed: int, rate: Callable[[int], float], *, num_tokens: int = 200, t
 
 
 def _with_model(
-    matches: list[tuple[int, int]], chance: random.Random, rate: Callable[[int], float], *, tells: float = 0.3
+    matches: list[tuple[int, int]], chance: random.Random, rate: Callable[[int], float], *, tells: float = 0.5
 ) -> Reply:
     is_right, confidences = [], []
     for place in range(len(matches)):
-        right = chance.random() < rate(place)
-        is_right.append(right)
-        blurred = chance.random()
-        confidences.append(
-            (1 - tells) * blurred + tells * (0.5 + 0.5 * chance.random() if right else 0.5 * chance.random())
-        )
+        confidence = min(max(rate(place) + 0.5 * (chance.random() - 0.5), 0.02), 0.99)
+        is_right.append(chance.random() < rate(place) + tells * (confidence - rate(place)))
+        confidences.append(confidence)
     return Reply(matches, is_right, confidences)
