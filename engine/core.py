@@ -170,6 +170,7 @@ class Engine:
 
     def _begin(self, sequence: Sequence) -> None:
         prompt = sequence.prompt
+        self.speculator.prepare(sequence)
         acquired, back = self.room.admit(sequence)
         if not sequence.generated:
             sequence.prompt_tokens = acquired.tokens

@@ -2,8 +2,9 @@
 
 from engine.backend import DraftSampler
 from engine.metrics import DrafterStats, DraftState, SpeculativeStats
+from engine.speculative.account import Arm, RefereeState
 from engine.speculative.ngram import NgramIndex
-from engine.speculative.referee import Arm, Choice, Referee, RefereeState
+from engine.speculative.referee import Choice, Referee
 
 _STATES = {
     RefereeState.NOT_TRIED: DraftState.IDLE,
@@ -31,6 +32,7 @@ class Drafting:
 
     Attributes:
         most: tokens of a draft at most.
+        first: token of the chat from which on the draft model reads; later ones are read sooner.
         choice: what the referee chose for the step.
         draft_s: what drafting for the step took.
         num_read: tokens the draft model read for it.
@@ -52,6 +54,7 @@ class Drafting:
         self.index = index
         self.sampler = sampler
         self.most = most
+        self.first = 0
         self.choice = Choice(Arm.PLAIN)
         self.draft_s = 0.0
         self.num_read = 0

@@ -14,10 +14,11 @@ from engine.params import MAX_DRAFT, DraftMode
 from engine.scheduler import PlannedPart
 from engine.sequence import Sequence
 from engine.speculative.acceptance import AcceptanceMemory
+from engine.speculative.account import Arm
 from engine.speculative.draft_model import ModelDrafter
 from engine.speculative.drafting import Drafting
 from engine.speculative.ngram import NgramIndex
-from engine.speculative.referee import Arm, Referee
+from engine.speculative.referee import Referee
 from engine.speculative.step_times import DraftTimes, StepTimes
 from engine.speculative.strict import strict_max
 
@@ -28,6 +29,7 @@ _FEWEST_LEFT = 32
 _READ_S = 0.05  # of the draft model at a time: it holds up the reply it reads for
 _FIRST_READ_TOKENS = 64
 _RESTING_STEPS = 16
+_FRESH_TOKENS = 64  # the latest, where reading all of a chat would not pay
 
 _ARMS = {
     DraftMode.NGRAM: frozenset({Arm.NGRAM}),
@@ -96,7 +98,7 @@ class Speculator:
         sampling = sequence.prompt.sampling
         most = params.draft_max or MAX_DRAFT
         if params.strict:
-            most = min(most, self._strict() - 1)
+            most = min(most, (self._strict_most or 1) - 1)
         if self._model is not None and sequence.slot is not None:
             self._model.begin(sequence.slot.seq_id)
         sequence.drafting = Drafting(
@@ -217,13 +219,16 @@ class Speculator:
         room = min(drafting.most, num_free, self._cache.n_ctx - len(slot.tokens) - 1)
         room = room if num_left is None else min(room, num_left - 1)
         ngram = drafting.index.propose(room) if drafting.index is not None and room > 0 else None
-        behind = None
+        behind = fresh = None
         if drafting.sampler is not None and self._model is not None and room > 0:
-            behind = 1 + self._model.num_behind(slot.seq_id, [*slot.tokens, sequence.generated[-1]])
+            tokens = self._tokens_to_read(sequence)
+            behind = 1 + self._model.num_behind(slot.seq_id, tokens)
+            fresh = min(_FRESH_TOKENS, len(tokens))
         drafting.choice = drafting.referee.choose(
             num_threads=num_threads,
             ngram=ngram,
             num_draft_behind=behind,
+            num_draft_fresh=fresh,
             num_expected_tokens=max(expected - len(sequence.generated), _FEWEST_LEFT),
             num_room=max(room, 0),
             num_other_rows=num_other_rows,
@@ -242,7 +247,9 @@ class Speculator:
         referee, sampler = drafting.referee, drafting.sampler
         assert referee is not None
         assert sampler is not None
-        tokens = [*slot.tokens, sequence.generated[-1]]
+        if drafting.choice.is_fresh:
+            drafting.first = max(sequence.num_tokens - _FRESH_TOKENS, 0)
+        tokens = self._tokens_to_read(sequence)
         began = time.perf_counter()
         model.backend.set_threads(num_threads, num_threads)
         read_s = self._draft_times.read_s
@@ -267,6 +274,12 @@ class Speculator:
             )
         drafting.draft_s = time.perf_counter() - began
 
+    def _tokens_to_read(self, sequence: Sequence) -> list[int]:
+        """Return the tokens of a reply that the draft model goes by."""
+        assert sequence.slot is not None
+        assert sequence.drafting is not None
+        return [*sequence.slot.tokens[sequence.drafting.first :], sequence.generated[-1]]
+
     def _index(self, sequence: Sequence) -> NgramIndex:
         """Return an index of the prompt: the one that the chat's last message left, where its tokens are the same."""
         chat_id = sequence.prompt.chat_id
@@ -276,13 +289,16 @@ class Speculator:
         index.extend(sequence.prompt_tokens[len(index) :])
         return index
 
-    def _strict(self) -> int:
-        """Return how many tokens a step may have that computes each as if it were alone; measured once."""
-        if self._strict_most is None:
+    def prepare(self, sequence: Sequence) -> None:
+        """Find out, once, how many tokens a step may have that computes each as if it were alone.
+
+        To be called before a reply that needs to know is given its slot.
+        """
+        if sequence.is_strict and self._strict_most is None and not self._reason:
             slot = self._cache.take_empty("strict")
             try:
-                self._strict_most = strict_max(self._backend, seq_id=slot.seq_id)
+                count = self._backend.description.n_threads
+                self._strict_most = strict_max(self._backend, seq_id=slot.seq_id, n_threads=count)
             finally:
                 self._cache.clear(slot)
                 self._cache.release(slot)
-        return self._strict_most
