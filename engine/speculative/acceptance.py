@@ -25,9 +25,12 @@ _MATCH_BUCKETS = [bisect_right(_MATCH_EDGES, length) for length in range(200)]
 _PLACE_BUCKETS = [bisect_right(_PLACE_EDGES, place) for place in range(100)]
 
 _PRIOR_TOKENS = 4.0  # the fixed prior counts as much as so many tokens
-_WIDE_TOKENS = 12.0  # and what was seen in all chats, for one chat, as so many at most
+# What was seen in all chats counts, for one chat, as so many at most: chats differ in what they repeat more than in how
+# well a draft model follows them.
+_MATCH_WEIGHT, _MODEL_WEIGHT = 12.0, 20.0
 _CHAT_KEEP, _WIDE_KEEP = 0.96, 0.997  # of the counts, at each further token
 _MOST_AGREEMENT = 48.0  # tokens that a text read before counts as at most
+_CAUTION = 0.5  # standard deviations
 _DEVIATIONS, _WIDE_TRUST = 1.5, 0.25
 _RISKY_TOKENS = 8.0
 _CURIOSITY = 0.2
@@ -54,16 +57,16 @@ class _Counts:
 class _ChatCounts(_Counts):
     """Fading counts of one chat, drawn towards what all chats showed when its reply began."""
 
-    def __init__(self, wide: _Counts) -> None:
+    def __init__(self, wide: _Counts, most_weight: float) -> None:
         super().__init__(wide.priors)
-        self._wide = wide
+        self._wide, self._most_weight = wide, most_weight
         self.begin()
 
     def begin(self) -> None:
         wide = self._wide
         pairs = zip(wide.accepted, wide.judged, wide.priors, strict=True)
         self._prior = [(yes + _PRIOR_TOKENS * prior) / (all_ + _PRIOR_TOKENS) for yes, all_, prior in pairs]
-        self._weight = [min(_WIDE_TOKENS, _PRIOR_TOKENS + judged) for judged in wide.judged]
+        self._weight = [min(self._most_weight, _PRIOR_TOKENS + judged) for judged in wide.judged]
         self._known = [1.0 + _WIDE_TRUST * judged for judged in wide.judged]
 
     def learn(self, bucket: int, *, is_accepted: bool) -> None:
@@ -76,6 +79,13 @@ class _ChatCounts(_Counts):
 
     def means(self) -> list[float]:
         return [self.mean(bucket) for bucket in range(len(self.priors))]
+
+    def cautious_means(self) -> list[float]:
+        means = []
+        for bucket, mean in enumerate(self.means()):
+            spread = math.sqrt(mean * (1.0 - mean) / (self.judged[bucket] + self._weight[bucket]))
+            means.append(mean - _CAUTION * spread)
+        return means
 
     def number(self, bucket: int) -> float:
         """Return how many tokens were judged, those of other chats counting less."""
@@ -110,16 +120,18 @@ class Acceptance:
         worth, spent: of all steps with drafts in this chat: what plain steps for their tokens would have taken, and
             what they took, in plain steps.
         num_steps: steps with drafts in this chat.
+        since_model: steps since the draft model drafted.
         num_until_probe: steps after a draft that did not pay until the draft model is tried again.
     """
 
     def __init__(self, wide: _Wide) -> None:
-        self._match, self._place = _ChatCounts(wide.match), _ChatCounts(wide.place)
-        self._confidence = _ChatCounts(wide.confidence)
+        self._match = _ChatCounts(wide.match, _MATCH_WEIGHT)
+        self._place = _ChatCounts(wide.place, _MODEL_WEIGHT)
+        self._confidence = _ChatCounts(wide.confidence, _MODEL_WEIGHT)
         self._steps, self._wide_steps = _Steps(), wide.steps
         self.worth = self.spent = 0.0
         self.num_steps = 0
-        self.num_until_probe = FIRST_PROBE_STEPS
+        self.since_model = self.num_until_probe = FIRST_PROBE_STEPS  # the first try need not wait
         self.begin()
 
     def begin(self) -> None:
@@ -132,8 +144,12 @@ class Acceptance:
         self._num_before = wide.number
 
     def after_match(self, length: int, number: int) -> list[float]:
-        """Return the probabilities of the tokens that follow a match of so many, each if those before are accepted."""
-        means = self._match.means()
+        """Return the probabilities of the tokens that follow a match of so many, each if those before are accepted.
+
+        They are low estimates: what is foretold is judged whether it is drafted or not, so that caution forgoes no
+        knowledge.
+        """
+        means = self._match.cautious_means()
         return [means[bucket] for bucket in _MATCH_BUCKETS[length : length + number]]
 
     def risk_after_match(self, length: int) -> float:
@@ -189,7 +205,7 @@ class Acceptance:
 
     def doubt(self) -> float:
         """Return by how much the speed with the draft model may be more than it seems."""
-        return _DOUBT / math.sqrt(1.0 + self._steps.number)
+        return _DOUBT / math.sqrt(1.0 + self._steps.number + self._num_before / 4)
 
     @property
     def has_drafted(self) -> bool:

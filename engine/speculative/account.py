@@ -88,6 +88,10 @@ class Account:
         """Seconds that drafts may lose now."""
         return self._own_s + self._gained_s
 
+    def floor_s(self, seconds: float) -> float:
+        """Return what a draft that is known to pay may lose: the allowance, and `seconds` until it is lost twice."""
+        return max(self.allowance_s, seconds if self.allowance_s > -self._own_s else 0.0)
+
     @property
     def exploring_s(self) -> float:
         """Seconds that drafts not known to pay may lose now: what others have gained is not theirs to lose."""

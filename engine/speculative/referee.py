@@ -17,14 +17,14 @@ NGRAM_MAX = 32
 _BASELINE_EVERY = 32  # steps with drafts, after which a plain one tells what plain steps take now
 _FIRST_BASELINE = 8
 _ON_MARGIN, _OFF_MARGIN = 1.02, 1.0  # of plain speed, to begin with drafts and to go on
-_READ_SHARE = 0.5  # of what the draft model is expected to save, that reading for it may take
+_READ_SHARE = 0.4  # of what the draft model is expected to save, that reading for it may take
 _UNTRIED_READ_SHARE = 0.05  # of the expected time of the reply, while it has never drafted
-_KNOWN_FLOOR = 0.5  # of a plain step, that a draft which is known to pay may lose whatever was lost before
+_MODEL_FLOOR, _NGRAM_FLOOR = 1.0, 0.5  # of a plain step, that a draft which is known to pay may lose whatever was lost before
 _MODEST_READ = 8  # tokens that the draft model may have to read without another thought
 _USUAL_RUN = 32.0  # tokens with the draft model until the chat foretells more and leaves it behind
 _HOPEFUL = 0.9  # acceptance; where even that would not pay, the draft model is not tried
 _MOST_PROBE = 4
-_MOST_PROBE_STEPS = 256
+_MOST_PROBE_STEPS = 1024
 _LOOK_AHEAD = 4
 _DRAFT_GUESS = 0.3  # of a plain step: a token of the draft model, before one was seen
 
@@ -105,7 +105,6 @@ class Referee:
         self._account = Account(acceptance)
         self._is_on = False
         self._since_plain = _BASELINE_EVERY - _FIRST_BASELINE
-        self._since_model = FIRST_PROBE_STEPS  # the first try need not wait
         self._run = _USUAL_RUN  # tokens of a run with the draft model
         self._in_run = 0
         self._plan: _Plan | None = None
@@ -158,7 +157,8 @@ class Referee:
                 drafted = drafted and (drafted[0]._replace(is_fresh=True), drafted[1])
             choice, plan = drafted or (choice, plan)
         self._is_on = choice.arm is not Arm.PLAIN and not choice.is_probe
-        if self._is_on and self._since_plain >= _BASELINE_EVERY:
+        is_due = self._since_plain >= _BASELINE_EVERY or self._times.is_unsettled(num_threads=num_threads)
+        if self._is_on and is_due:
             choice = PLAIN
         self._plan = plan
         return choice
@@ -167,7 +167,7 @@ class Referee:
         """Return how many tokens of a proposal are best, and the speed over plain steps."""
         table, rows, base = plan.table, plan.num_rows, plan.base
         risk = self._acceptance.risk_after_match(ngram.match_length)
-        allowance = max(self._account.allowance_s, _KNOWN_FLOOR * (1 - risk) * base)
+        allowance = self._account.floor_s(_NGRAM_FLOOR * (1 - risk) * base)
         dearest = base + allowance / risk
         reach, tokens = 1.0, 1.0 + plan.num_others
         best, best_rate = 0, 0.0
@@ -196,7 +196,7 @@ class Referee:
         )
         speed = 1 / (1 / speed + share_s / base)
         margin = _OFF_MARGIN if self._is_on else _ON_MARGIN
-        is_doubtful, is_going = speed <= margin, self._is_on or self._since_model <= 1
+        is_doubtful, is_going = speed <= margin, self._is_on or self._acceptance.since_model <= 1
         is_probe = is_doubtful and not (is_going and speed + acceptance.doubt() > margin)
         if is_doubtful:
             if choice.arm is not Arm.PLAIN or (is_probe and not self._is_probe_due(plan, most, share_s)):
@@ -205,13 +205,17 @@ class Referee:
         elif speed <= plan.speed:
             return None
         if is_known and not is_doubtful:
-            allowance = max(self._account.allowance_s, _KNOWN_FLOOR * base) / acceptance.risk_of_draft()
+            allowance = self._account.floor_s(_MODEL_FLOOR * base) / acceptance.risk_of_draft()
         elif read_s <= self._account.reading_s or num_behind <= _MODEST_READ:
             allowance = self._account.exploring_s
         else:
             return None
         while most and plan.table[plan.num_rows + most] + plan.token_s * most > base + allowance:
             most -= 1
+        if not is_doubtful and most < len(self._chances):  # what is left has to pay too
+            tokens, seconds = _best_draft(plan, self._chances[:most], share_s)
+            if tokens * base <= (seconds + share_s * tokens) * margin:
+                return None
         if not most:
             return None
         plan = plan._replace(speed=max(speed, 1.0), most=most, is_exploring=is_doubtful or not is_known)
@@ -220,11 +224,12 @@ class Referee:
     def _may_read(self, plan: _Plan, read_s: float, speed: float, num_expected: int) -> bool:
         """Return whether the draft model, known to pay so much, may read before it drafts in this reply."""
         rest_s = num_expected * plan.base
+        speed -= self._acceptance.doubt() / 2
         saved_s = _READ_SHARE * rest_s * (1 - 1 / speed) if speed > 1 else 0.0
         return read_s <= (saved_s if self._acceptance.has_drafted else min(saved_s, _UNTRIED_READ_SHARE * rest_s))
 
     def _is_probe_due(self, plan: _Plan, most: int, share_s: float) -> bool:
-        if self._since_model < self._acceptance.num_until_probe:
+        if self._acceptance.since_model < self._acceptance.num_until_probe:
             return False
         tokens, seconds = _best_draft(plan, [_HOPEFUL] * most, share_s)
         return tokens * plan.base > (seconds + tokens * share_s) * _ON_MARGIN
@@ -301,7 +306,7 @@ class Referee:
         self._proposal = None
         if proposal is not None:
             self._acceptance.note_match(proposal.match_length, proposal.tokens, tokens)
-        self._since_model += 1
+        self._acceptance.since_model += 1
         if choice.arm is Arm.PLAIN or plan is None:
             self._since_plain = 0
             self._account.note_plain(step_s)
@@ -333,7 +338,7 @@ class Referee:
             if self._in_run:
                 self._run += 0.3 * (self._in_run - self._run)
             self._in_run = 0
-        self._since_model = 0
+        acceptance.since_model = 0
         acceptance.note_model_step(worth, spent)
         if worth >= spent:
             acceptance.num_until_probe = FIRST_PROBE_STEPS

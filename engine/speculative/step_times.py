@@ -14,7 +14,7 @@ CALIBRATION_ROWS = (1, 2, 4, 8, 1, 3, 6, 16, 1, 5, 12, 33)
 # much for each further row as a prompt's tokens cost.
 _USUAL = ((1, 1.0), (2, 2.3), (3, 3.1), (4, 3.2), (6, 4.5), (8, 4.6), (16, 5.5), (33, 9.5), (64, 17.0))
 _GAIN = 0.2  # of a step that differs from what was expected: its share in what is expected next
-_JUMP_GAIN = 0.6  # of a second one in a row that differs much the same way
+_LASTING, _JUMP_GAIN = 3, 0.6  # so many in a row that differ much the same way: this share
 _MUCH = 0.2  # logarithm of a ratio; one step that differs more counts as if by this much
 _FIRST_MOST = 0.7  # a first step of so many rows differs from its neighbours by this much at most
 _FIRM = 3  # steps of so many rows, after which they also tell the speed of the machine
@@ -30,7 +30,7 @@ class _Rows:
         self.base = self.level = 0.0
         self.numbers: dict[int, int] = {}  # steps seen by rows
         self.residuals = dict(residuals or {})  # logarithm of a row count's cost over the usual
-        self._far: dict[int, float] = {}  # the last step of so many rows, where it differed much
+        self.far: dict[int, list[float]] = {}  # the last steps of so many rows, where these differed much one way
         self.shape: list[float] = []
         self._drawn: list[float] = []  # residuals of all row counts, those not seen interpolated
         self._draw()
@@ -70,12 +70,16 @@ class _Rows:
 
     def _gained(self, rows: int, number: int, off: float) -> float:
         """Return how far a difference moves what is expected: one that stands alone moves it little."""
-        before, self._far[rows] = self._far.get(rows, 0.0), off if abs(off) > _MUCH else 0.0
+        far = self.far.setdefault(rows, [])
+        if abs(off) <= _MUCH or (far and far[-1] * off < 0):
+            far.clear()
+        if abs(off) > _MUCH:
+            far.append(off)
         if number < _FIRM:
             off = max(-_FIRST_MOST, min(_FIRST_MOST, off)) if self.residuals else off
             return off / (number + 1)
-        if before * off > 0 and abs(off) > _MUCH:
-            return _JUMP_GAIN * off
+        if len(far) >= _LASTING:
+            return _JUMP_GAIN * sorted(far[-_LASTING:])[_LASTING // 2]
         return _GAIN * max(-_MUCH, min(_MUCH, off))
 
     def _draw(self) -> None:
@@ -128,6 +132,11 @@ class StepTimes:
         """Return how many steps of so many rows were seen."""
         rows = self._counts.get(num_threads)
         return rows.numbers.get(num_rows, 0) if rows is not None else 0
+
+    def is_unsettled(self, *, num_threads: int = 1) -> bool:
+        """Return whether the last plain step differed so much that another should tell which of the two is usual."""
+        rows = self._counts.get(num_threads)
+        return rows is not None and bool(rows.far.get(1))
 
     def is_calibrated(self, *, num_threads: int = 1) -> bool:
         """Return whether plain steps and three other row counts were seen."""

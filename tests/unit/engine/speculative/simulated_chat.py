@@ -29,9 +29,14 @@ _ROWS = (1, 2, 3, 4, 6, 8, 16)
 
 
 class Machine:
-    """A target's and a draft model's times."""
+    """A target's and a draft model's times.
 
-    def __init__(self, name: str, *, draft_ms: float = 5.0, read_ms: float = 1.3, seed: int = 0) -> None:
+    Args:
+        draft: time of the draft model for a token, as a share of a plain step.
+        read: for each token it reads before.
+    """
+
+    def __init__(self, name: str, *, draft: float = 0.17, read: float = 0.045, seed: int = 0) -> None:
         plain_ms, ratios = RECORDED[name]
         points = list(zip(_ROWS, (1.0, *ratios), strict=True))
         slope = (points[-1][1] - points[-2][1]) / 8
@@ -40,7 +45,7 @@ class Machine:
         for (first, low), (last, high) in itertools.pairwise(points):
             for rows in range(first, last + 1):
                 self.seconds[rows] = plain_ms / 1000 * (low + (high - low) * (rows - first) / (last - first))
-        self.draft_s, self.read_s = draft_ms / 1000, read_ms / 1000
+        self.draft_s, self.read_s = draft * self.seconds[1], read * self.seconds[1]
         self._random = random.Random(seed)
 
     def noisy(self, seconds: float) -> float:
