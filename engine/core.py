@@ -244,6 +244,7 @@ class Engine:
                 sequence.begin_prefill()
         first, parts = planned[0].sequence, [part for _, part in planned]
         self.threads.begin(parts, is_reproducible=first.is_reproducible, is_strict=first.is_strict)
+        self.speculator.begin_step(planned)
         began = time.perf_counter()
         try:
             self.backend.use_adapters(first.adapters)
@@ -252,9 +253,6 @@ class Engine:
             self._fail_all(planned, error)
         else:
             self._take(planned, status, time.perf_counter() - began)
-            if status is DecodeStatus.DONE:
-                seconds = time.perf_counter() - began
-                self.speculator.note_step(planned, seconds, num_threads=self.threads.count)
         finally:
             self._aborts.leave_step()
 
@@ -291,6 +289,7 @@ class Engine:
                 sequence.num_threads = self.threads.count
                 self._sample(sequence, part, row)
                 row += 1 + part.num_drafted
+        self.speculator.end_step(num_threads=self.threads.count)
 
     def _sample(self, sequence: Sequence, part: BatchPart, row: int) -> None:
         assert sequence.slot is not None
@@ -303,7 +302,7 @@ class Engine:
             return
         if part.num_drafted:
             self._cache.trim(sequence.slot, part.start + sampled.num_held)
-            self.speculator.note_checked(sequence, num_accepted=sampled.num_accepted)
+        self.speculator.note_sampled(sequence, part, num_accepted=sampled.num_accepted)
         if sequence.state is not RequestState.DECODE:
             self._set_state(sequence, RequestState.DECODE)
         if sampled.reason is not None:

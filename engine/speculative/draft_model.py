@@ -30,6 +30,7 @@ class DraftRequest(NamedTuple):
         goes_on: asked before each token is drawn, with its number from 0 and the largest probability; the draft ends
             where it says no. It may look at nothing else: to drop a token because of what it is would change what the
             reply is drawn from.
+        steps_on: asked before the step for each token but the first, with its number; the same holds for it.
     """
 
     seq_id: int
@@ -37,6 +38,7 @@ class DraftRequest(NamedTuple):
     max_tokens: int
     goes_on: Callable[[int, float], bool]
     sampler: DraftSampler
+    steps_on: Callable[[int], bool] = lambda place: True
 
 
 class _Held:
@@ -115,9 +117,10 @@ class ModelDrafter:
         max_tokens: int,
         goes_on: Callable[[int, float], bool],
         sampler: DraftSampler,
+        steps_on: Callable[[int], bool] = lambda place: True,
     ) -> list[Proposal]:
         """Return what may follow the tokens; see DraftRequest."""
-        return self.draft_many([DraftRequest(seq_id, tokens, max_tokens, goes_on, sampler)])[0]
+        return self.draft_many([DraftRequest(seq_id, tokens, max_tokens, goes_on, sampler, steps_on)])[0]
 
     def draft_many(self, requests: Sequence[DraftRequest]) -> list[list[Proposal]]:
         """Return drafts for different sequences, which share the steps; none where one could not be made."""
@@ -158,7 +161,7 @@ class ModelDrafter:
         token = draft[-1].token
         num_tokens = len(self._held[request.seq_id].tokens) + 1
         is_last = len(draft) >= request.max_tokens or token in self._end_ids or not self.can_hold(num_tokens)
-        return None if is_last else token
+        return None if is_last or not request.steps_on(len(draft)) else token
 
     def _keep(self, seq_id: int, tokens: Sequence[int]) -> int:
         """Cut a sequence to what it shares with the target's tokens before the last; return how many that is."""

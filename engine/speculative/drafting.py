@@ -37,7 +37,6 @@ class Drafting:
         draft_s: what drafting for the step took.
         num_read: tokens the draft model read for it.
         confidences: the draft model's, of each token it was asked for.
-        num_accepted: drafted tokens of the step that were taken.
     """
 
     def __init__(
@@ -59,7 +58,6 @@ class Drafting:
         self.draft_s = 0.0
         self.num_read = 0
         self.confidences: list[float] = []
-        self.num_accepted = 0
         self.num_generated = 0  # of the reply before the step; the index has these
         self._counts = {Arm.NGRAM: _Count(), Arm.MODEL: _Count()}
 
@@ -67,18 +65,18 @@ class Drafting:
         """Forget the step before, and take what it brought into the index."""
         if self.index is not None:
             self.index.extend(generated[self.num_generated :])
-        self.choice, self.draft_s, self.num_read, self.num_accepted = Choice(Arm.PLAIN), 0.0, 0, 0
+        self.choice, self.draft_s, self.num_read = Choice(Arm.PLAIN), 0.0, 0
         self.confidences = []
         self.num_generated = len(generated)
 
-    def count(self, num_drafted: int) -> None:
+    def count(self, num_drafted: int, num_accepted: int) -> None:
         """Add the step to the account."""
         if self.choice.arm is Arm.PLAIN:
             return
         counted = self._counts[self.choice.arm]
         counted.num_drafts += num_drafted > 0
         counted.num_drafted += num_drafted
-        counted.num_accepted += self.num_accepted
+        counted.num_accepted += num_accepted
         counted.draft_s += self.draft_s
 
     def stats(self) -> SpeculativeStats:

@@ -19,7 +19,10 @@ _FIRST_BASELINE = 8
 _ON_MARGIN, _OFF_MARGIN = 1.02, 1.0  # of plain speed, to begin with drafts and to go on
 _READ_SHARE = 0.4  # of what the draft model is expected to save, that reading for it may take
 _UNTRIED_READ_SHARE = 0.05  # of the expected time of the reply, while it has never drafted
-_MODEL_FLOOR, _NGRAM_FLOOR = 1.0, 0.5  # of a plain step, that a draft which is known to pay may lose whatever was lost before
+_MODEL_FLOOR, _NGRAM_FLOOR = (
+    1.0,
+    0.5,
+)  # of a plain step, that a draft which is known to pay may lose whatever was lost before
 _MODEST_READ = 8  # tokens that the draft model may have to read without another thought
 _USUAL_RUN = 32.0  # tokens with the draft model until the chat foretells more and leaves it behind
 _HOPEFUL = 0.9  # acceptance; where even that would not pay, the draft model is not tried

@@ -6,7 +6,7 @@ from collections import OrderedDict
 from collections.abc import Callable, Iterable
 from collections.abc import Sequence as Items
 
-from engine.backend import Backend, Proposal
+from engine.backend import Backend, BatchPart, Proposal
 from engine.errors import CannotTrim
 from engine.kv_cache import KVCache
 from engine.messages import MemoryKind
@@ -64,6 +64,8 @@ class Speculator:
         self._indexes: OrderedDict[str, NgramIndex] = OrderedDict()
         self._strict_most: int | None = None
         self._num_resting = 0
+        self._num_rows = 0  # of the step that is computed, where it tells something
+        self._began_at = 0.0
         self._usual_tokens = _FIRST_USUAL_TOKENS
         kind = backend.description.memory
         self._reason = "" if kind in (MemoryKind.PLAIN, MemoryKind.WINDOW) else _NO_WAY_BACK
@@ -145,38 +147,39 @@ class Speculator:
             num_free -= len(sequence.proposals)
             num_rows += len(sequence.proposals)
 
-    def note_checked(self, sequence: Sequence, *, num_accepted: int) -> None:
-        """Note how many drafted tokens a reply took from the step."""
-        if sequence.drafting is not None:
-            sequence.drafting.num_accepted = num_accepted
+    def begin_step(self, planned: Items[PlannedPart]) -> None:
+        """Note that a step begins, and whether it tells what steps of its kind take."""
+        self._num_rows = 0
+        if any(sequence.drafting for sequence, _ in planned):
+            is_prefill = any(len(part.tokens) != 1 + part.num_drafted for _, part in planned)
+            self._num_rows = 0 if is_prefill else sum(1 + part.num_drafted for _, part in planned)
+            self._began_at = time.perf_counter()
 
-    def note_step(self, planned: Items[PlannedPart], seconds: float, *, num_threads: int) -> None:
-        """Learn from a finished step whose rows were sampled.
+    def note_sampled(self, sequence: Sequence, part: BatchPart, *, num_accepted: int) -> None:
+        """Learn from the rows of one reply, before it may end.
 
         Args:
-            seconds: computing it and sampling; what drafting took before is not in it.
+            num_accepted: drafted tokens that it took.
         """
-        if not any(sequence.drafting for sequence, _ in planned):
+        drafting = sequence.drafting
+        if drafting is None or drafting.referee is None or not self._num_rows:
             return
-        if any(len(part.tokens) != 1 + part.num_drafted for _, part in planned):
-            return
-        num_rows = sum(1 + part.num_drafted for _, part in planned)
-        self._times.observe(num_rows, seconds, num_threads=num_threads)
-        for sequence, part in planned:
-            drafting = sequence.drafting
-            if drafting is None or drafting.referee is None:
-                continue
-            drafting.count(part.num_drafted)
-            drafting.referee.note(
-                drafting.choice,
-                sequence.generated[drafting.num_generated :],
-                step_s=seconds,
-                draft_s=drafting.draft_s,
-                num_drafted=part.num_drafted,
-                num_accepted=drafting.num_accepted,
-                confidences=drafting.confidences[: part.num_drafted],
-                num_draft_read=drafting.num_read,
-            )
+        drafting.count(part.num_drafted, num_accepted)
+        drafting.referee.note(
+            drafting.choice,
+            sequence.generated[drafting.num_generated :],
+            step_s=time.perf_counter() - self._began_at,
+            draft_s=drafting.draft_s,
+            num_drafted=part.num_drafted,
+            num_accepted=num_accepted,
+            confidences=drafting.confidences[: part.num_drafted],
+            num_draft_read=drafting.num_read,
+        )
+
+    def end_step(self, *, num_threads: int) -> None:
+        """Learn what the step took, now that all of its rows were sampled."""
+        if self._num_rows:
+            self._times.observe(self._num_rows, time.perf_counter() - self._began_at, num_threads=num_threads)
 
     def rest(self) -> None:
         """Draft nothing for some steps: the memory had no room for one with drafts."""
@@ -271,6 +274,7 @@ class Speculator:
                 max_tokens=drafting.choice.num_tokens,
                 goes_on=goes_on,
                 sampler=sampler,
+                steps_on=referee.steps_on,
             )
         drafting.draft_s = time.perf_counter() - began
 
