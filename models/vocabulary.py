@@ -43,9 +43,10 @@ _NOTHING_AROUND = _Around(False, False, -1, -1)
 _PRE_WITH_BOS = frozenset(
     {
         *("llama3", "llama-v3", "llama-bpe", "falcon3", "falcon-h1", "pixtral", "midm-2.0", "lfm2", "jina-v5-nano"),
-        *("chameleon", "gemma4", "granite-embed-multi-311m"),
+        *("chameleon", "gemma4", "granite-embed-multi-311m", "tekken"),
     }
 )
+_PRE_WITHOUT_BOS = frozenset({"glm4", "glm5", "chatglm-bpe"})
 
 
 @dataclasses.dataclass(frozen=True)
@@ -94,9 +95,7 @@ def read_vocabulary(path: Path, values: Mapping[str, Value]) -> Vocabulary | Non
         return None
     kind = values.get("tokenizer.ggml.model")
     kind = printable(kind[:_SHOWN_CHARACTERS]) if isinstance(kind, str) else ""
-    usual = _AROUND.get(kind, _NOTHING_AROUND)
-    if kind == "gpt2" and values.get("tokenizer.ggml.pre") in _PRE_WITH_BOS:
-        usual = usual._replace(adds_bos=True)
+    usual = _usual_around(kind, values.get("tokenizer.ggml.pre"))
     reader = _KeyReader(path, values, tokens.num_elements)
     return Vocabulary(
         path=path,
@@ -132,6 +131,13 @@ def first_difference(one: Vocabulary, other: Vocabulary) -> tuple[int, str, str]
             if ours != theirs:
                 return number, _shown(ours), _shown(theirs)
     return None
+
+
+def _usual_around(kind: str, pre: Value | None) -> _Around:
+    usual = _AROUND.get(kind, _NOTHING_AROUND)
+    if kind == "gpt2" and pre in _PRE_WITH_BOS:
+        return usual._replace(adds_bos=True)
+    return usual._replace(bos_id=-1) if kind == "gpt2" and pre in _PRE_WITHOUT_BOS else usual
 
 
 def _tokens(values: Mapping[str, Value]) -> ArrayValue | None:
