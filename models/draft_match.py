@@ -238,4 +238,4 @@ def _is_same_file(one: Path, other: Path) -> bool:
 
 
 def _size(num_bytes: int) -> str:
-    return f"{num_bytes / _GB:.1f} GB" if num_bytes >= _GB else f"{num_bytes / _MB:.0f} MB"
+    return f"{num_bytes / _GB:.1f} GB" if num_bytes >= _GB else f"{num_bytes / _MB:.1f} MB"
