@@ -23,6 +23,7 @@ import psutil
 
 from benchmarks.bare_loop import BareLoop
 from benchmarks.engine import _processor
+from benchmarks.model_files import write_level
 from benchmarks.peer_cache import BARE, CacheRun, CacheSizes, cache_scenarios
 from benchmarks.peer_chats import SUBJECTS, document, go_on, story_chat
 from benchmarks.peer_engines import N_CTX, N_SLOTS, Binding, Chat, Fireside, LastingPeer, Peer, Reply
@@ -32,7 +33,6 @@ from engine.backend_llama.library import library
 from models import find_starter
 
 _PAUSE_S = 0.2  # until what an engine does after a reply is done: no two compute at once
-_MOSTLY_F16 = 1  # llama_ftype
 
 
 class Sizes(NamedTuple):
@@ -242,14 +242,6 @@ def _spinning_neighbour() -> Iterator[None]:
         process.wait()
 
 
-def _write_f16(source: Path, target: Path) -> None:
-    llama = library()
-    params = llama.llama_model_quantize_default_params()
-    params.ftype, params.allow_requantize = _MOSTLY_F16, True
-    if llama.llama_model_quantize(str(source).encode(), str(target).encode(), params):
-        raise RuntimeError("the F16 model could not be written")
-
-
 @contextlib.contextmanager
 def _run(path: Path, n_threads: int, sizes: Sizes, figures: Figures, *, only_together: bool = False) -> Iterator[Run]:
     """Load a file into every engine."""
@@ -315,7 +307,7 @@ def _notes(run: Run, num_chats: int) -> list[str]:
 def _together_f16(path: Path, n_threads: int, sizes: Sizes, figures: Figures) -> None:
     with tempfile.TemporaryDirectory() as folder:
         f16 = Path(folder) / "f16.gguf"
-        _write_f16(path, f16)
+        write_level(path, f16)
         with _run(f16, n_threads, sizes, figures, only_together=True) as run:
             for number in range(sizes.repeats):
                 _say(f"F16, repeat {number + 1} of {sizes.repeats}")
