@@ -54,4 +54,6 @@ def _described(request_id: str, prompt_cache: PromptCache, engine: Engine | None
         max_ram_bytes=max_ram_bytes,
         disk_bytes=sum(file.num_bytes for file in files),
         max_disk_bytes=folder.max_bytes if folder is not None else 0,
+        num_replies=prompt_cache.responses.num_replies,
+        reply_bytes=prompt_cache.responses.num_bytes,
     )

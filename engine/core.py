@@ -287,7 +287,8 @@ class Engine:
         self.room.note_prefill(self._scheduler.prefill_s_per_token)
         if (changed := self.threads.end(duration_s)) is not None:
             self._events.append(changed)
-        for row, (sequence, part) in enumerate(planned):
+        row = 0
+        for sequence, part in planned:
             assert sequence.slot is not None
             self._cache.append(sequence.slot, part.tokens)
             if sequence.state is RequestState.PREFILL:
@@ -299,6 +300,7 @@ class Engine:
             if part.wants_logits:
                 sequence.num_threads = self.threads.count
                 self._sample(sequence, row)
+                row += 1
 
     def _sample(self, sequence: Sequence, row: int) -> None:
         assert sequence.sampler is not None

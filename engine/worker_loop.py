@@ -13,7 +13,7 @@ import msgspec
 from engine.backend import Backend, Loader, new_loader
 from engine.cache_commands import obey
 from engine.core import Engine
-from engine.errors import EngineError, EngineUnavailable
+from engine.errors import DraftMismatch, EngineError, EngineUnavailable
 from engine.failures import event_of, shown
 from engine.importance import build_importance
 from engine.measuring import measure, no_model
@@ -24,7 +24,6 @@ from engine.messages import (
     CancelLoad,
     ClearCache,
     Command,
-    Counted,
     CountTokens,
     DescribeCache,
     DescribeEngine,
@@ -44,12 +43,11 @@ from engine.messages import (
     ModelLoaded,
     ModelUnloaded,
     OpenChat,
-    Overflow,
     Prepare,
-    Rendered,
     RenderPrompt,
     RunBareLoop,
     SetCache,
+    SetDraft,
     SetThreads,
     Shutdown,
     UnloadModel,
@@ -58,7 +56,7 @@ from engine.params import CacheParams
 from engine.peak_memory import peak_memory_bytes, reset_peak_memory
 from engine.preparing import Preparation
 from engine.prompt_cache import PromptCache
-from engine.prompting import Encoded, fitted, prompt_of
+from engine.prompt_making import Encoded, counted, prompt_of, rendered
 from engine.threads import StepThreads
 from engine.tokenizer_thread import TokenizerThread
 from engine.tokenizing import PromptEncoder
@@ -101,7 +99,7 @@ class WorkerLoop:
         self._kept = PromptCache(CacheParams())
         self._is_ending = False
         self._most_threads = 0
-        self._at_tokenizer: set[str] = set()
+        self._at_tokenizer: dict[str, Generate | Prepare] = {}
         self._lock = threading.Lock()  # guards the engine and the three below: Abort arrives on another thread
         self._pending: set[str] = set()  # requests that are not in the engine yet
         self._aborted: set[str] = set()
@@ -174,27 +172,29 @@ class WorkerLoop:
                 self._emit(ModelUnloaded())
             case Generate() | Prepare():
                 self._generate(command, received_at)
-            case CountTokens():
-                self._count(command)
-            case RenderPrompt():
-                self._render(command)
+            case CountTokens() | RenderPrompt():
+                self._answer(command)
             case DescribeEngine():
                 self._emit(event_of(command.request_id, lambda: self._described(command)))
             case MeasureCacheTypes() | MeasureMachine() | RunBareLoop() | BuildImportance():
                 self._measure(command)
             case SetCache() | DescribeCache() | ClearCache() | ForgetChats() | ForgetNamed() | OpenChat():
                 self._send_all(obey(command, self._kept, self._engine))
-            case SetThreads():
-                self._set_threads(command.most)
+            case SetThreads() | SetDraft():
+                self._set(command)
             case Abort() | Shutdown():
                 pass  # acted on in submit()
             case _:
                 assert_never(command)
 
-    def _set_threads(self, most: int) -> None:
-        self._most_threads = most
+    def _set(self, command: SetThreads | SetDraft) -> None:
+        if isinstance(command, SetDraft):
+            error = DraftMismatch("This version has no draft models.", "Leave it off.")
+            self._emit(Failed(request_id=command.request_id, error=error.info()))
+            return
+        self._most_threads = command.most
         if self._engine is not None:
-            self._engine.threads.set_most(most)
+            self._engine.threads.set_most(command.most)
 
     # --- models ---
 
@@ -258,7 +258,7 @@ class WorkerLoop:
         if engine is None:
             return
         for request_id in sorted(self._at_tokenizer):
-            self._add(Encoded(request_id, None, error))
+            self._add(Encoded(self._at_tokenizer[request_id], None, error))
         self._send_all(engine.fail_all(error))
         # The tokeniser may be reading the vocabulary: the model goes when its last job is done.
         self._tokenizer.finish_jobs()
@@ -269,9 +269,9 @@ class WorkerLoop:
     def _generate(self, command: Generate | Prepare, received_at: float) -> None:
         encoder = self._encoder
         request_id = command.request_id
-        self._at_tokenizer.add(request_id)
+        self._at_tokenizer[request_id] = command
         if encoder is None:
-            self._add(Encoded(request_id, None, no_model()))
+            self._add(Encoded(command, None, no_model()))
             return
 
         def encode_prompt() -> None:
@@ -280,48 +280,28 @@ class WorkerLoop:
                 prompt = prompt_of(encoder, command, received_at)
             except Exception as error:
                 failure = shown(error)
-            self._inbox.put((received_at, Encoded(request_id, prompt, failure)))
+            self._inbox.put((received_at, Encoded(command, prompt, failure)))
 
         self._tokenizer.submit(encode_prompt)
 
     def _add(self, item: Encoded) -> None:
-        request_id, engine = item.request_id, self._engine
+        request_id, engine = item.command.request_id, self._engine
         if request_id not in self._at_tokenizer:
             return  # it failed, and was taken off the books, when its model was unloaded
-        self._at_tokenizer.discard(request_id)
+        del self._at_tokenizer[request_id]
         if item.prompt is None or engine is None:
             self._emit(Failed(request_id=request_id, error=(item.error or no_model()).info()))
         elif isinstance(item.prompt, Preparation):
             self._send_all(engine.idle.preparations.add(item.prompt))
-        else:
-            self._send_all(engine.add(item.prompt))
+        elif isinstance(item.command, Generate):
+            stored = self._kept.responses.answer(item.command, item.prompt, engine.backend)
+            self._send_all(stored or engine.add(item.prompt))
         with self._lock:
             self._pending.discard(request_id)
             was_aborted = request_id in self._aborted
             self._aborted.discard(request_id)
         if was_aborted and engine is not None:
             engine.request_abort(request_id)
-
-    def _count(self, command: CountTokens) -> None:
-        encoder = self._encoder
-        self._answer(
-            command.request_id,
-            lambda: Counted(
-                request_id=command.request_id, num_tokens=len(fitted(_needed(encoder), command).encoded.tokens)
-            ),
-        )
-
-    def _render(self, command: RenderPrompt) -> None:
-        encoder = self._encoder
-
-        def rendered() -> Rendered:
-            messages = command.messages
-            if command.options.overflow is Overflow.DROP_OLDEST:
-                messages = fitted(_needed(encoder), command).messages
-            text = _needed(encoder).render(messages, command.options).text
-            return Rendered(request_id=command.request_id, text=text)
-
-        self._answer(command.request_id, rendered)
 
     def _described(self, command: DescribeEngine) -> EngineDescribed:
         return EngineDescribed(request_id=command.request_id, description=self._get_loader().describe())
@@ -364,17 +344,17 @@ class WorkerLoop:
                 if backend is not None and not self._is_ending:
                     backend.clear_abort()
 
-    def _answer(self, request_id: str, compute: Callable[[], Event]) -> None:
-        """Compute an event on the tokeniser thread and send it, or the failure."""
+    def _answer(self, command: CountTokens | RenderPrompt) -> None:
+        """Compute an answer on the tokeniser thread and send it, or the failure."""
+        encoder = self._encoder
+        request_id = command.request_id
+
+        def compute() -> Event:
+            return counted(encoder, command) if isinstance(command, CountTokens) else rendered(encoder, command)
 
         self._tokenizer.submit(lambda: self._emit(event_of(request_id, compute)))
 
     def _send_all(self, events: Sequence[Event]) -> None:
         for event in events:
+            self._kept.responses.note(event)
             self._emit(event)
-
-
-def _needed(encoder: PromptEncoder | None) -> PromptEncoder:
-    if encoder is None:
-        raise no_model()
-    return encoder

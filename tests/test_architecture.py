@@ -48,10 +48,11 @@ CLIENT_HALF = {
 WORKER_HALF = {
     *("worker", "worker_loop", "failures", "core", "scheduler", "sequence", "kv_cache", "prompt_store", "read_ahead"),
     *("checkpoints", "overflow", "grammar", "measuring", "machine_speed"),
-    *("idle_work", "preparing", "prompting"),
+    *("idle_work", "preparing"),
     *("miss_cause", "peak_memory", "probe_child"),
     *("slot", "slot_room", "chat_saver", "prompt_cache", "reuse_cost", "cache_report", "cache_commands"),
     *("snapshot_file", "snapshot_folder", "folder_entry", "folder_lock", "message_places", "version"),
+    *("prompt_making", "disk_thread", "response_cache", "response_file", "response_folder", "aborts", "sampled_rows"),
     *("speculative", "sampling", "threads", "thread_governor", "step_cost", "stopping", "detokenizer"),
     *("tokenizer_thread", "tokenizing"),
     *("chat_template", "chat_formats", "chat_forms", "template_renderer", "template_child", "special_texts"),

@@ -3,6 +3,7 @@
 import argparse
 import dataclasses
 import sys
+import uuid
 from collections.abc import Callable
 
 import msgspec
@@ -22,6 +23,7 @@ from app.cli.chat_options import (
 from app.cli.chat_plan import ChatPlan, make_plan, note_chat_format, remember_model
 from app.cli.outcome import (
     CONTEXT_FULL,
+    FROM_CACHE,
     ONLY_THOUGHT,
     ExitCode,
     dropped_sentence,
@@ -43,6 +45,7 @@ from app.paths import Paths
 from app.reply_measures import completed
 from app.settings import SettingsStore
 from engine import (
+    CacheSource,
     ChatMessage,
     Delta,
     EngineClient,
@@ -171,8 +174,8 @@ class _OneShot:
 
     def _converse_in_all(self, conversations: list[Conversation]) -> ExitCode:
         worst = ExitCode.DONE
-        for number, conversation in enumerate(conversations, 1):
-            code = self._converse(conversation, chat_id=f"chat-{number}")
+        for conversation in conversations:
+            code = self._converse(conversation, chat_id=f"terminal-{uuid.uuid4().hex}")  # the engine may write it
             if code in (ExitCode.ENGINE_DIED, ExitCode.INTERRUPTED):
                 return code
             worst = max(worst, code)
@@ -306,6 +309,8 @@ class _PlainPrinter:
         self._end_line()
         if not self._is_terminal and answer.finished.thinking and is_blank(answer.finished.text):
             print(f"fireside: {ONLY_THOUGHT}", file=sys.stderr)
+        if answer.finished.metrics.cache_source is CacheSource.RESPONSE:
+            print(f"fireside: {FROM_CACHE}", file=sys.stderr)
         if answer.finished.finish_reason is FinishReason.CONTEXT_FULL:
             print(f"fireside: {CONTEXT_FULL}", file=sys.stderr)
 

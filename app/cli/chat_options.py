@@ -62,6 +62,12 @@ def add_chat_arguments(parser: argparse.ArgumentParser) -> None:
         action="store_true",
         help="read every prompt from its beginning, and neither keep chats in memory nor on disk",
     )
+    parser.add_argument(
+        "--response-cache",
+        action="store_true",
+        help="keep whole replies, and give them again at once to just the same request: for temperature 0 or a fixed "
+        "--seed; in the chat /again asks anew",
+    )
     for flag in _NOT_BUILT_WITH_VALUE:
         parser.add_argument(flag, action=NotBuilt, nargs="?", help=argparse.SUPPRESS)
     for flag in _NOT_BUILT:
@@ -179,12 +185,16 @@ def model_params(options: argparse.Namespace) -> ModelParams:
 
 
 def chat_cache(options: argparse.Namespace, settings: Settings, folder: Path) -> CacheParams:
-    """Return what is kept of prompts: what the user allows the window.
+    """Return what is kept of prompts and replies: what the user allows the window.
 
     Args:
         folder: where snapshots are written.
     """
-    return CacheParams(ram_mib=0, reuse=False) if options.no_cache else cache_params(settings, str(folder))
+    if options.no_cache:
+        return CacheParams(ram_mib=0, reuse=False)
+    if options.response_cache:
+        settings = dataclasses.replace(settings, response_cache=True)
+    return cache_params(settings, str(folder))
 
 
 def sampling_params(options: argparse.Namespace) -> SamplingParams:

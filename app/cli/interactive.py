@@ -26,6 +26,7 @@ from app.model_choice import choose_model
 from app.paths import Paths
 from app.settings import SettingsStore
 from engine import (
+    CacheSource,
     ChatMessage,
     Delta,
     EngineError,
@@ -50,6 +51,7 @@ _HELP = """\
 /prepare          read what is attached, or the chat so far, ahead of the next message
 /lora NAME=1      use an adapter at a strength, 0 for without; without NAME, show all
 /model PATH       load another model, or `starter`; without PATH, load the same again
+/again            ask once more for the last reply, computed anew
 /continue         go on with the last reply
 /prompt           the chat as the model reads it
 /stats            the numbers of the last reply
@@ -105,6 +107,7 @@ class InteractiveChat:
             "/prepare": self._prepare,
             "/lora": self._lora,
             "/model": self._model,
+            "/again": self._again,
             "/continue": self._continue,
             "/prompt": self._show_prompt,
             "/stats": self._stats,
@@ -214,6 +217,13 @@ class InteractiveChat:
             )
         self._load()
 
+    def _again(self, argument: str) -> None:
+        if not self._history or self._history[-1].role is not Role.ASSISTANT:
+            print("There is no reply to ask for again.")
+            return
+        finished = self._reply(tuple(self._history[:-1]), is_fresh=True)
+        self._history[-1] = ChatMessage(Role.ASSISTANT, finished.text, finished.thinking)
+
     def _continue(self, argument: str) -> None:
         if not self._history or self._history[-1].role is not Role.ASSISTANT:
             print("There is no reply to go on with.")
@@ -268,7 +278,9 @@ class InteractiveChat:
         # A reply that was stopped is part of the chat: the user has read it.
         self._history += [question, ChatMessage(Role.ASSISTANT, finished.text, finished.thinking)]
 
-    def _reply(self, messages: tuple[ChatMessage, ...], mode: PromptMode = PromptMode.CHAT) -> Finished:
+    def _reply(
+        self, messages: tuple[ChatMessage, ...], mode: PromptMode = PromptMode.CHAT, *, is_fresh: bool = False
+    ) -> Finished:
         """Ask, and print what comes."""
         self._session.forget_the_past()
         if self._session.model is None:  # the engine died, or a load was given up
@@ -284,6 +296,7 @@ class InteractiveChat:
                     chat_id=self._chat_id,
                     adapters=self._plan.adapters,
                     options=msgspec.structs.replace(self._plan.prompt_options, mode=mode),
+                    is_fresh=is_fresh,
                 ):
                     match item:
                         case TurnsDropped():
@@ -340,6 +353,8 @@ def _set_title(text: str) -> None:
 def summary_of(metrics: RequestMetrics) -> str:
     """Return the numbers of a reply in one line."""
     parts = [f"{metrics.num_generated_tokens:,} tokens"]
+    if metrics.cache_source is CacheSource.RESPONSE:
+        return "  ·  ".join((*parts, "from cache"))
     if metrics.decode_rate is not None:
         parts.append(f"{metrics.decode_rate:.1f} tok/s")
     if metrics.ttft_s is not None:

@@ -1,4 +1,4 @@
-"""The line that a person types in the terminal: its keys, and what was typed before."""
+"""The line editor of the chat in a terminal: several lines, history, and its keys."""
 
 import os
 import sys
@@ -13,10 +13,10 @@ from app.paths import Paths
 
 
 class LineEditor:
-    """One line after another, or several at once.
+    """Reads one message after the other.
 
     Args:
-        toolbar: what stands below it.
+        toolbar: gives what stands at the foot of the screen.
     """
 
     def __init__(self, paths: Paths, toolbar: Callable[[], Any]) -> None:
@@ -29,7 +29,11 @@ class LineEditor:
         )
 
     def read(self) -> str:
-        """Return what the user typed."""
+        """Return what the user typed.
+
+        Raises:
+            EOFError, KeyboardInterrupt: the user wants to leave.
+        """
         return self._session.prompt("> ")
 
 

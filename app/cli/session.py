@@ -197,6 +197,7 @@ class ChatSession:
         chat_id: str | None = None,
         adapters: tuple[Adapter, ...] = (),
         options: PromptOptions = USUAL_OPTIONS,
+        is_fresh: bool = False,
     ) -> Iterator[TurnsDropped | PrefillProgress | Delta | Answer]:
         """Request a reply, yielding what comes of it; the last item is the Answer.
 
@@ -216,6 +217,7 @@ class ChatSession:
                 adapters=adapters,
                 options=options,
                 read_ahead=self.may_read_ahead,
+                is_fresh=is_fresh,
             )
         )
         for event in self._answers(request_id, Abort(request_id=request_id)):

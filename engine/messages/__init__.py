@@ -65,6 +65,7 @@ from engine.messages.events import (
     Rendered,
     RequestState,
     StateChanged,
+    TextSpan,
     ThreadsChanged,
     ThreadsReason,
     TurnsDropped,
@@ -75,6 +76,7 @@ from engine.messages.importance import (
     ImportanceCancelled,
     ImportanceProgress,
 )
+from engine.messages.speculative import DraftDescription, DraftSet, SetDraft
 
 __all__ = [
     "PROTOCOL_VERSION",
@@ -95,6 +97,8 @@ __all__ = [
     "DescribeCache",
     "DescribeEngine",
     "Device",
+    "DraftDescription",
+    "DraftSet",
     "EngineDescribed",
     "EngineDescription",
     "EngineDied",
@@ -137,9 +141,11 @@ __all__ = [
     "Role",
     "RunBareLoop",
     "SetCache",
+    "SetDraft",
     "SetThreads",
     "Shutdown",
     "StateChanged",
+    "TextSpan",
     "ThreadsChanged",
     "ThreadsReason",
     "ToolCall",

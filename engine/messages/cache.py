@@ -98,6 +98,7 @@ class CacheDescribed(msgspec.Struct, frozen=True, kw_only=True, tag=True):
     Attributes:
         ram_bytes, max_ram_bytes: of snapshots in memory; 0 without a model.
         disk_bytes, max_disk_bytes: of files, of all models; 0 without a folder.
+        num_replies, reply_bytes: whole replies that are stored, of all models, and what they take.
     """
 
     request_id: str
@@ -106,3 +107,5 @@ class CacheDescribed(msgspec.Struct, frozen=True, kw_only=True, tag=True):
     max_ram_bytes: int
     disk_bytes: int
     max_disk_bytes: int
+    num_replies: int = 0
+    reply_bytes: int = 0

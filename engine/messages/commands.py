@@ -6,7 +6,8 @@ import msgspec
 
 from engine.messages.cache import ClearCache, DescribeCache, ForgetChats, ForgetNamed, OpenChat, SetCache
 from engine.messages.importance import BuildImportance
-from engine.params import CacheParams, ModelParams, SamplingParams
+from engine.messages.speculative import SetDraft
+from engine.params import CacheParams, ModelParams, SamplingParams, SpeculativeParams
 from engine.text import clean_text
 
 
@@ -143,6 +144,8 @@ class Generate(msgspec.Struct, frozen=True, kw_only=True, tag=True):
         read_ahead: whether to read on when the reply has ended and the engine is idle, so that the next message's
             prompt starts later; it costs a moment of power, and no request waits for it.
         is_private: whether nothing of it may be written to disk.
+        speculative: whether tokens are drafted ahead.
+        is_fresh: whether it is computed even where its reply is stored; the new one takes that one's place.
     """
 
     request_id: str
@@ -153,6 +156,8 @@ class Generate(msgspec.Struct, frozen=True, kw_only=True, tag=True):
     adapters: tuple[Adapter, ...] = ()
     read_ahead: bool = True
     is_private: bool = False
+    speculative: SpeculativeParams = SpeculativeParams()
+    is_fresh: bool = False
 
 
 class Prepare(msgspec.Struct, frozen=True, kw_only=True, tag=True):
@@ -271,6 +276,7 @@ Command = (
     | MeasureCacheTypes
     | MeasureMachine
     | SetThreads
+    | SetDraft
     | RunBareLoop
     | BuildImportance
     | SetCache

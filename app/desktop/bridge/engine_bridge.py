@@ -186,6 +186,7 @@ class EngineBridge(QObject):
         adapters: Sequence[Adapter] = (),
         read_ahead: bool = True,
         is_private: bool = False,
+        is_fresh: bool = False,
     ) -> str:
         """Ask for a reply and return the request id; see Generate."""
         request_id = _new_id("reply")
@@ -200,6 +201,7 @@ class EngineBridge(QObject):
                 options=options,
                 read_ahead=read_ahead,
                 is_private=is_private,
+                is_fresh=is_fresh,
             )
         )
         self._timer.start()

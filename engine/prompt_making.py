@@ -1,4 +1,4 @@
-"""From the commands of a front end to prompts, on the tokeniser's thread."""
+"""From a command to what is known of its prompt: tokens for the engine, a count, or text; on the tokeniser thread."""
 
 import itertools
 from typing import NamedTuple
@@ -6,7 +6,19 @@ from typing import NamedTuple
 import msgspec
 
 from engine.errors import EngineError
-from engine.messages import ChatMessage, CountTokens, Generate, Overflow, Prepare, PromptMode, RenderPrompt, Role
+from engine.measuring import no_model
+from engine.messages import (
+    ChatMessage,
+    Counted,
+    CountTokens,
+    Generate,
+    Overflow,
+    Prepare,
+    PromptMode,
+    Rendered,
+    RenderPrompt,
+    Role,
+)
 from engine.overflow import Fitted, fit_chat
 from engine.params import SamplingParams
 from engine.preparing import Preparation
@@ -21,33 +33,24 @@ _QUESTIONS_BEGUN = ("a", "The", "1", "(", "\u4f60", " a", "\n\na")
 class Encoded(NamedTuple):
     """What a command has become, or the reason why it cannot, on its way from the tokeniser's thread to the loop."""
 
-    request_id: str
+    command: Generate | Prepare
     prompt: Prompt | Preparation | None
     error: EngineError | None
 
 
-def fitted(encoder: PromptEncoder, command: Generate | CountTokens | RenderPrompt) -> Fitted:
-    """Return the chat of a command as the model will read it.
-
-    Raises:
-        RequestError, ChatTemplateError, ContextOverflow: there is no prompt of it.
-    """
-    return fit_chat(encoder.encode, command.messages, command.options, n_ctx=encoder.n_ctx)
-
-
 def prompt_of(encoder: PromptEncoder, command: Generate | Prepare, received_at: float) -> Prompt | Preparation:
-    """Return the prompt of a request, or the beginning of one.
+    """Return the request that a command makes, or the beginning of one.
 
     Args:
-        received_at: time.perf_counter() when the command arrived.
+        received_at: time.perf_counter() when it came.
 
     Raises:
-        As `fitted`; GrammarError: the grammar or schema cannot be used.
+        EngineError: there is none.
     """
     if isinstance(command, Prepare):
         return _preparation(encoder, command, received_at)
-    chat = fitted(encoder, command)
-    encoded = chat.encoded
+    fitted = _fitted(encoder, command)
+    encoded = fitted.encoded
     return Prompt(
         request_id=command.request_id,
         tokens=encoded.tokens,
@@ -62,10 +65,44 @@ def prompt_of(encoder: PromptEncoder, command: Generate | Prepare, received_at: 
         thinking=encoded.thinking,
         next_turn_tokens=encoded.next_turn_tokens if command.read_ahead else (),
         adapters=command.adapters,
-        dropped=chat.event(command.request_id),
+        dropped=fitted.event(command.request_id),
         is_private=command.is_private,
         message_ends=encoded.message_ends,
+        speculative=command.speculative,
     )
+
+
+def counted(encoder: PromptEncoder | None, command: CountTokens) -> Counted:
+    """Return how many tokens a chat's prompt has.
+
+    Raises:
+        EngineError: there is none.
+    """
+    num_tokens = len(_fitted(_needed(encoder), command).encoded.tokens)
+    return Counted(request_id=command.request_id, num_tokens=num_tokens)
+
+
+def rendered(encoder: PromptEncoder | None, command: RenderPrompt) -> Rendered:
+    """Return a chat's prompt as text.
+
+    Raises:
+        EngineError: there is none.
+    """
+    encoder = _needed(encoder)
+    messages = command.messages
+    if command.options.overflow is Overflow.DROP_OLDEST:
+        messages = _fitted(encoder, command).messages
+    return Rendered(request_id=command.request_id, text=encoder.render(messages, command.options).text)
+
+
+def _fitted(encoder: PromptEncoder, command: Generate | CountTokens | RenderPrompt) -> Fitted:
+    return fit_chat(encoder.encode, command.messages, command.options, n_ctx=encoder.n_ctx)
+
+
+def _needed(encoder: PromptEncoder | None) -> PromptEncoder:
+    if encoder is None:
+        raise no_model()
+    return encoder
 
 
 def _preparation(encoder: PromptEncoder, command: Prepare, received_at: float) -> Preparation:
