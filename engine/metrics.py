@@ -58,6 +58,72 @@ class CacheReport(msgspec.Struct, frozen=True, kw_only=True):
     miss_message: int | None = None
 
 
+class DraftState(enum.Enum):
+    """What became of drafting in a reply."""
+
+    OFF = "off"  # it was not asked for
+    UNAVAILABLE = "unavailable"  # see the reason
+    IDLE = "idle"  # nothing was worth a draft
+    ON = "on"
+    SLOWER = "slower"  # tried, and given up
+
+
+class DrafterStats(msgspec.Struct, frozen=True, kw_only=True):
+    """What one drafter did in a reply.
+
+    Attributes:
+        drafter: "ngram" or "model".
+        draft_s: seconds that drafting took, catching up with the chat included.
+    """
+
+    drafter: str
+    num_drafts: int
+    num_drafted_tokens: int
+    num_accepted_tokens: int
+    draft_s: float = 0.0
+
+
+class SpeculativeStats(msgspec.Struct, frozen=True, kw_only=True):
+    """What speculative decoding did for a reply.
+
+    Attributes:
+        net_speedup: seconds that its tokens would have taken in plain steps, by those measured in between, over the
+            seconds they took, drafting and tries included; None until both are known.
+        reason: why nothing could be drafted, one sentence; empty where it could.
+        drafters: those that drafted.
+    """
+
+    state: DraftState
+    net_speedup: float | None = None
+    reason: str = ""
+    drafters: tuple[DrafterStats, ...] = ()
+
+    @property
+    def num_drafts(self) -> int:
+        """Steps that checked a draft."""
+        return sum(item.num_drafts for item in self.drafters)
+
+    @property
+    def num_drafted_tokens(self) -> int:
+        """Tokens that were proposed."""
+        return sum(item.num_drafted_tokens for item in self.drafters)
+
+    @property
+    def num_accepted_tokens(self) -> int:
+        """Proposed tokens that became part of the reply."""
+        return sum(item.num_accepted_tokens for item in self.drafters)
+
+    @property
+    def acceptance_rate(self) -> float | None:
+        """Accepted share of the drafted tokens, or None where nothing was drafted."""
+        return self.num_accepted_tokens / self.num_drafted_tokens if self.num_drafted_tokens else None
+
+    @property
+    def mean_acceptance_length(self) -> float | None:
+        """Tokens a drafted step brought on average, the one after the accepted ones included."""
+        return 1 + self.num_accepted_tokens / self.num_drafts if self.num_drafts else None
+
+
 class RequestMetrics(msgspec.Struct, frozen=True, kw_only=True):
     """All measures of one reply; None until known.
 

@@ -95,8 +95,9 @@ class PromptCache:
                 model_name=entry.model_name,
                 num_tokens=len(entry.tokens),
                 num_bytes=entry.num_bytes,
-                chat_id=entry.chat_id,
+                chat_id=entry.chat_id or None,
                 last_used=entry.last_used,
+                name=entry.label,
             )
             for entry in self.folder.entries
         ]
@@ -109,6 +110,11 @@ class PromptCache:
         if self.folder is not None:
             self.folder.forget(gone)
         self.responses.forget(gone)
+
+    def forget_named(self, names: Iterable[str]) -> None:
+        """Delete the files that are kept under names."""
+        if self.folder is not None:
+            self.folder.forget_named(names)
 
     def clear(self) -> None:
         """Delete all files, and drop all replies."""

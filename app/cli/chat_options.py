@@ -40,6 +40,18 @@ def add_chat_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="NAME",
         help="how a chat becomes a prompt: `file`, a known format such as ChatML, or `completion`; kept for the model",
     )
+    talking.add_argument(
+        "--document",
+        metavar="FILE",
+        action="append",
+        default=[],
+        help="a text, Markdown, code or PDF file that stands before the first question; repeatable",
+    )
+    talking.add_argument(
+        "--prepare",
+        action="store_true",
+        help="read documents and system prompt ahead of the question and keep them for later chats that begin so",
+    )
     talking.add_argument("--turns", metavar="FILE", help="one user message a line; a blank line starts another chat")
     talking.add_argument("--stop", metavar="TEXT", action="append", default=[], help="end the reply here; repeatable")
     talking.add_argument("--json", action="store_true", help="print JSON Lines")

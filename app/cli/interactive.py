@@ -10,6 +10,7 @@ from prompt_toolkit.formatted_text import FormattedText
 
 from app.adapter_files import open_adapter_files
 from app.cli.adapter_commands import obey_lora
+from app.cli.attached import prepare, prepared_sentence, read_documents
 from app.cli.chat_options import parse_setting
 from app.cli.chat_plan import ChatPlan, note_chat_format, remember_model
 from app.cli.line_editor import LineEditor
@@ -18,6 +19,7 @@ from app.cli.reply_printer import ReplyPrinter
 from app.cli.session import Answer, ChatSession
 from app.cli.streams import without_echo
 from app.cli.terminal_text import is_blank, one_line, safe_text, wrapped
+from app.document_text import Document, join_documents, names_of
 from app.errors import AppError
 from app.known_models import KnownModels
 from app.model_choice import choose_model
@@ -45,6 +47,8 @@ _HELP = """\
 /new              begin a new chat
 /system TEXT      change the system prompt and begin a new chat; without TEXT, none
 /set NAME=VALUE   change a sampling setting; without NAME, show all
+/attach FILE      put a text, code or PDF file before the next message; without FILE, none
+/prepare          read what is attached, or the chat so far, ahead of the next message
 /lora NAME=1      use an adapter at a strength, 0 for without; without NAME, show all
 /model PATH       load another model, or `starter`; without PATH, load the same again
 /again            ask once more for the last reply, computed anew
@@ -66,6 +70,8 @@ class InteractiveChat:
     Args:
         session: not started yet.
         plan: what to begin with.
+        documents: stand before the first message.
+        prepares: whether they are read at once.
         read_line: stands in for the prompt, for tests; raises EOFError and KeyboardInterrupt as it does.
     """
 
@@ -76,6 +82,8 @@ class InteractiveChat:
         paths: Paths,
         store: SettingsStore,
         *,
+        documents: tuple[Document, ...] = (),
+        prepares: bool = False,
         read_line: Callable[[], str] | None = None,
     ) -> None:
         self._session = session
@@ -88,11 +96,15 @@ class InteractiveChat:
         self._history: list[ChatMessage] = []
         self._last: Answer | None = None
         self._chat_id = ""
+        self._documents = documents
+        self._prepares = prepares
         self._commands: dict[str, Callable[[str], None]] = {
             "/help": lambda argument: print(wrapped(_HELP, indent=" " * 18) + wrapped(_KEYS_HELP)),
             "/new": self._new,
             "/system": self._system,
             "/set": self._set,
+            "/attach": self._attach,
+            "/prepare": self._prepare,
             "/lora": self._lora,
             "/model": self._model,
             "/again": self._again,
@@ -112,6 +124,8 @@ class InteractiveChat:
         except KeyboardInterrupt:
             return ExitCode.INTERRUPTED
         self._new("")
+        if self._prepares:
+            self._obey("/prepare")
         print("Type a message, or /help.")
         num_ctrl_c = 0
         while True:
@@ -171,6 +185,22 @@ class InteractiveChat:
         fields = {field: getattr(self._plan.sampling, field) for field in SamplingParams.__struct_fields__}
         self._plan = dataclasses.replace(self._plan, sampling=SamplingParams(**(fields | {name: value})))
         print(f"  {name} = {_setting_text(self._plan.sampling, name)}")
+
+    def _attach(self, argument: str) -> None:
+        added = read_documents([argument.strip("'\"")]) if argument else ()
+        self._documents = (*self._documents, *added) if argument else ()
+        names = safe_text(names_of(self._documents))
+        print(wrapped(f"Before the next message: {names}." if names else "Nothing is attached."))
+
+    def _prepare(self, argument: str) -> None:
+        self._session.forget_the_past()
+        if self._session.model is None:
+            self._load()
+        with self._session.interrupted_by_ctrl_c(), without_echo():
+            prepared = prepare(self._session, self._plan, self._history, self._documents, as_json=False)
+        if prepared is None:
+            raise KeyboardInterrupt
+        print(wrapped(prepared_sentence(prepared)))
 
     def _lora(self, argument: str) -> None:
         self._plan = obey_lora(argument, self._plan, self._adapter_files)
@@ -242,8 +272,9 @@ class InteractiveChat:
         remember_model(self._store, self._plan.last_model)
 
     def _ask(self, text: str) -> None:
-        question = ChatMessage(Role.USER, text)
+        question = ChatMessage(Role.USER, join_documents(self._documents, text))
         finished = self._reply((*self._history, question))
+        self._documents = ()
         # A reply that was stopped is part of the chat: the user has read it.
         self._history += [question, ChatMessage(Role.ASSISTANT, finished.text, finished.thinking)]
 

@@ -5,9 +5,10 @@ import enum
 import msgspec
 
 from engine.errors import ErrorInfo
-from engine.messages.cache import CacheDescribed
+from engine.messages.cache import CacheDescribed, PrepareCancelled, Prepared
 from engine.messages.importance import ImportanceBuilt, ImportanceCancelled, ImportanceProgress
-from engine.metrics import CacheReport, RequestMetrics
+from engine.messages.speculative import DraftSet
+from engine.metrics import CacheReport, RequestMetrics, SpeculativeStats
 
 
 class FinishReason(enum.Enum):
@@ -195,6 +196,7 @@ class Delta(msgspec.Struct, frozen=True, kw_only=True, tag=True):
         num_generated_tokens: tokens sampled so far.
         num_context_tokens: tokens this reply holds in the context so far.
         decode_s: seconds since the first token was sampled; with the count it gives the decode rate so far.
+        speculative: what drafting has done so far; None where it was not asked for.
     """
 
     request_id: str
@@ -204,6 +206,14 @@ class Delta(msgspec.Struct, frozen=True, kw_only=True, tag=True):
     decode_s: float
     thinking: str = ""
     was_thinking: bool = False
+    speculative: SpeculativeStats | None = None
+
+
+class TextSpan(msgspec.Struct, frozen=True):
+    """A part of a text, in characters, `end` not included."""
+
+    start: int
+    end: int
 
 
 class Finished(msgspec.Struct, frozen=True, kw_only=True, tag=True):
@@ -215,6 +225,8 @@ class Finished(msgspec.Struct, frozen=True, kw_only=True, tag=True):
         token_ids: the sampled tokens, a final end token left out.
         stop_string: the stop string that ended it, where one did.
         cache: what the prompt cache did for it.
+        speculative: what drafting did for it; None where it was not asked for.
+        drafted_spans: what of `text` came from accepted drafts, rising.
     """
 
     request_id: str
@@ -225,6 +237,8 @@ class Finished(msgspec.Struct, frozen=True, kw_only=True, tag=True):
     stop_string: str | None = None
     thinking: str = ""
     cache: CacheReport | None = None
+    speculative: SpeculativeStats | None = None
+    drafted_spans: tuple[TextSpan, ...] = ()
 
 
 class Failed(msgspec.Struct, frozen=True, kw_only=True, tag=True):
@@ -383,5 +397,8 @@ Event = (
     | ImportanceBuilt
     | ImportanceCancelled
     | CacheDescribed
+    | DraftSet
+    | Prepared
+    | PrepareCancelled
     | EngineDied
 )
