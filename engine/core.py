@@ -55,9 +55,9 @@ class Engine:
             mixes_parts=backend.mixes_parts,
         )
         self._ledger = ChatLedger(self._cache.common)
-        self.speculator = Speculator(backend, self._cache)
+        self.speculator = Speculator(backend, self._cache, self.threads)
         self.room = SlotRoom(backend, self._cache, prompt_cache or PromptCache())
-        self.idle = IdleWork(backend, self._cache, self.room, self.threads)
+        self.idle = IdleWork(backend, self._cache, self.room, self.threads, self.speculator.calibration)
         self._is_admission_due = False
         self._events: list[Event] = []
         self._aborts = Aborts(backend, self._scheduler.is_long)

@@ -65,6 +65,7 @@ from engine.tokenizing import PromptEncoder
 from engine.version import engine_version
 
 _PROGRESS_INTERVAL_S = 0.05
+_CALIBRATION_S = 0.4  # part of what setting a draft model takes; the rest is done while nothing is asked
 _NEEDS_CONTEXT = (
     *(
         Generate,
@@ -210,6 +211,9 @@ class WorkerLoop:
             self._draft_loader = new_loader(fake=self._fake)
         drafter, description = load_drafter(self._draft_loader, engine.backend, command)
         engine.speculator.set_model(drafter)
+        if not engine.has_work:
+            engine.speculator.calibration.want()
+            engine.speculator.calibration.run(_CALIBRATION_S)
         return DraftSet(request_id=command.request_id, draft=description)
 
     # --- models ---
@@ -257,6 +261,8 @@ class WorkerLoop:
         threads.calibrate(backend)
         with self._lock:
             self._engine = Engine(backend, peak_memory=peak_memory_bytes, threads=threads, prompt_cache=self._kept)
+        if command.drafts:
+            self._engine.speculator.calibration.want()
         description = msgspec.structs.replace(
             backend.description,
             notices=(*backend.description.notices, *notices),

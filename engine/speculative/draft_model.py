@@ -5,6 +5,7 @@ that failed - its own sequence is cut back to what both have and reads what is m
 """
 
 import logging
+import time
 from collections.abc import Callable, Collection, Sequence
 from typing import NamedTuple
 
@@ -12,6 +13,7 @@ from engine.backend import Backend, BatchPart, DecodeStatus, DraftSampler, Propo
 from engine.errors import CannotTrim, DecodeFailed, DraftMismatch
 from engine.messages import MemoryKind
 from engine.params import SamplingParams
+from engine.speculative.step_times import DraftTimes
 
 _LOG = logging.getLogger(__name__)
 _MAX_SIZE_DIFFERENCE = 128  # of vocabularies that are padded to another length
@@ -19,6 +21,7 @@ _NUM_LOOKED_AT = 16  # tokens before the new ones that are compared again, shoul
 _MIN_SHARED = 32  # tokens that are worth giving up what a sequence holds
 _SHOWN_CHARACTERS = 32
 _BLOCK = 256
+_MEASURED_READS = (1, 1, 1, 33, 33)  # tokens; the first step also makes buffers
 
 
 class DraftRequest(NamedTuple):
@@ -83,6 +86,28 @@ class ModelDrafter:
         self._held: dict[int, _Held] = {}
         self._clock = 0  # steps
         self._has_warned = False
+
+    def measured_times(self) -> DraftTimes:
+        """Return what reading and drafting take, measured now in a few steps of its empty context."""
+        times = DraftTimes()
+        sampler = self.new_sampler(SamplingParams(temperature=0.0), 0)
+        token = self.backend.vocabulary.bos_id or 0
+        try:
+            for num_read in _MEASURED_READS:
+                self._held[0] = _Held()
+                began = time.perf_counter()
+                is_read = num_read == 1 or self._read(0, [token] * (num_read - 1), {0})
+                if not (is_read and self._decode({0: [token]}, {0})):
+                    break
+                sampler.look(0)
+                times.observe(num_read, 1, time.perf_counter() - began)
+                self.forget(0)
+        except DecodeFailed as error:
+            self._warn(error)
+        finally:
+            sampler.close()
+            self.forget(0)
+        return times
 
     def new_sampler(self, params: SamplingParams, seed: int) -> DraftSampler:
         """Return what draws the drafts of a request."""

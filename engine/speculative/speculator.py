@@ -15,12 +15,14 @@ from engine.scheduler import PlannedPart
 from engine.sequence import Sequence
 from engine.speculative.acceptance import AcceptanceMemory
 from engine.speculative.account import Arm
+from engine.speculative.calibration import Calibration
 from engine.speculative.draft_model import ModelDrafter
 from engine.speculative.drafting import Drafting
 from engine.speculative.ngram import NgramIndex
 from engine.speculative.referee import Referee
 from engine.speculative.step_times import DraftTimes, StepTimes
 from engine.speculative.strict import strict_max
+from engine.threads import StepThreads
 
 _LOG = logging.getLogger(__name__)
 _MAX_INDEXES = 8  # chats whose index is kept for their next message; about 1.3 MB for 8,000 tokens each
@@ -48,16 +50,19 @@ class Speculator:
     Args:
         backend: of the target model.
         cache: its slots.
+        threads: of its steps.
 
     Attributes:
+        calibration: of what its steps take.
         referee: makes what decides for one reply.
     """
 
-    def __init__(self, backend: Backend, cache: KVCache) -> None:
+    def __init__(self, backend: Backend, cache: KVCache, threads: StepThreads) -> None:
         self.referee: Callable[..., Referee] = Referee
         self._backend = backend
         self._cache = cache
         self._times = StepTimes()
+        self.calibration = Calibration(backend, cache, self._times, threads)
         self._draft_times = DraftTimes()
         self._memory = AcceptanceMemory()
         self._model: ModelDrafter | None = None
@@ -84,7 +89,7 @@ class Speculator:
         if self._model is not None:
             self._model.close()
         self._model = model
-        self._draft_times = DraftTimes()
+        self._draft_times = DraftTimes() if model is None else model.measured_times()
         self._memory = AcceptanceMemory()
 
     def begin(self, sequence: Sequence) -> None:
@@ -92,6 +97,8 @@ class Speculator:
         params = sequence.prompt.speculative
         if params.mode is DraftMode.OFF:
             return
+        if not self._reason:
+            self.calibration.want()
         arms = _ARMS[params.mode] - (frozenset() if self._model else {Arm.MODEL})
         reason = self._reason or (_REPRODUCIBLE if sequence.is_reproducible else "") or ("" if arms else _NO_MODEL)
         if reason:

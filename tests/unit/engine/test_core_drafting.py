@@ -59,10 +59,12 @@ def test_text_is_that_of_plain_decoding_when_tokens_are_drafted(mode, right):
 def test_three_rounds_of_three_accepted_drafts_bring_twelve_tokens_with_three_passes():
     backend = CountingBackend()
     engine = drafting_engine(backend=backend, draft="draft_right=1", referee=FullReferee)
-    got = reply(engine, drafted(make_prompt("a", "hello", max_tokens=13), DraftMode.MODEL, draft_max=3))
-    checked = [part for parts in backend.steps for part in parts if part.num_drafted]
-    assert [part.num_drafted for part in checked] == [3, 3, 3]
-    assert len(backend.steps) == 1 + 3  # the prompt brings the first token
+    prompt = make_prompt("a", "hello", max_tokens=13)
+    got = reply(engine, drafted(prompt, DraftMode.MODEL, draft_max=3))
+    # What comes after the reply measures steps in an empty slot.
+    steps = [parts[0] for parts in backend.steps if parts[0].start > 0]
+    assert [part.num_drafted for part in steps] == [3, 3, 3]
+    assert steps[0].start == len(prompt.tokens)  # the prompt brought the first token
     assert len(got.token_ids) == 1 + 12
     stats = got.speculative
     assert (stats.num_drafts, stats.num_drafted_tokens, stats.num_accepted_tokens) == (3, 9, 9)
