@@ -1,5 +1,7 @@
 """The longest step of the same bits is found, whatever the backend, and nothing is left behind."""
 
+from typing import Any
+
 import pytest
 
 from engine.backend import BatchPart, DecodeStatus
@@ -25,7 +27,7 @@ def test_longest_step_is_the_one_after_which_the_kernels_change(same_to: int):
     ],
     ids=str,
 )
-def test_longest_step_is_the_one_that_fits_when_all_are_the_same(params: dict[str, int], expected: int):
+def test_longest_step_is_the_one_that_fits_when_all_are_the_same(params: dict[str, Any], expected: int):
     assert strict_max(make_backend(**params), n_threads=1) == expected
 
 
