@@ -27,14 +27,14 @@ _PLACE_BUCKETS = [bisect_right(_PLACE_EDGES, place) for place in range(100)]
 _PRIOR_TOKENS = 4.0  # the fixed prior counts as much as so many tokens
 # What was seen in all chats counts, for one chat, as so many at most: chats differ in what they repeat more than in how
 # well a draft model follows them.
-_MATCH_WEIGHT, _MODEL_WEIGHT = 12.0, 20.0
+_MATCH_WEIGHT, _MODEL_WEIGHT = 12.0, 30.0
 _CHAT_KEEP, _WIDE_KEEP = 0.96, 0.997  # of the counts, at each further token
-_MOST_AGREEMENT = 48.0  # tokens that a text read before counts as at most
-_CAUTION = 0.5  # standard deviations
+_MOST_AGREEMENT = 96.0  # tokens that a text read before counts as at most
+_CAUTION, _HOPE = 1.0, 3.0  # standard deviations
 _DEVIATIONS, _WIDE_TRUST = 1.5, 0.25
 _RISKY_TOKENS = 8.0
 _CURIOSITY = 0.2
-_PRIOR_STEPS, _WIDE_STEPS = 20.0, 10.0
+_PRIOR_STEPS, _LEAST_PRIOR_STEPS, _WIDE_STEPS = 40.0, 10.0, 10.0
 _CHAT_STEP_KEEP, _WIDE_STEP_KEEP = 0.97, 0.99
 _DOUBT = 0.3  # deviation of the speed of one step with the draft model
 _ENOUGH_STEPS, _ENOUGH_TOKENS = 4.0, 8.0
@@ -167,6 +167,11 @@ class Acceptance:
         means = self._place.means()
         return [means[bucket] for bucket in _PLACE_BUCKETS[:number]]
 
+    def hope_of_draft(self) -> float:
+        """Return the most that the probability of a draft's first token may be."""
+        mean, number = self._place.mean(0), self._place.number(0)
+        return mean + _HOPE * math.sqrt(mean * (1.0 - mean) / number)
+
     def of_confidence(self, confidence: float) -> float:
         """Return the probability for a token of the draft model by its confidence, those before it accepted."""
         bucket = bisect_right(_CONFIDENCE_EDGES, confidence)
@@ -200,12 +205,18 @@ class Acceptance:
         Args:
             worth, spent: what the next one is expected to be; it counts the less the more was seen.
         """
-        worth = worth * _PRIOR_STEPS + self._prior_worth + self._steps.worth
-        return worth / (spent * _PRIOR_STEPS + self._prior_spent + self._steps.spent)
+        # The first steps say little that the tokens judged in them do not say better.
+        weight = max(_PRIOR_STEPS - self._steps.number, _LEAST_PRIOR_STEPS)
+        worth = worth * weight + self._prior_worth + self._steps.worth
+        return worth / (spent * weight + self._prior_spent + self._steps.spent)
 
     def doubt(self) -> float:
         """Return by how much the speed with the draft model may be more than it seems."""
         return _DOUBT / math.sqrt(1.0 + self._steps.number + self._num_before / 4)
+
+    def doubt_before(self) -> float:
+        """Return by how much it may be less, by what was judged in drafts and before."""
+        return _DOUBT / math.sqrt(1.0 + self._steps.number + (self._num_before + self._place.number(0)) / 4)
 
     @property
     def has_drafted(self) -> bool:

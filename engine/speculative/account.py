@@ -5,8 +5,8 @@ from typing import NamedTuple
 
 from engine.speculative.acceptance import Acceptance
 
-_GRANT_SHARE = 0.015  # of a reply's expected time may be lost to drafts before any has paid
-_MOST_GRANT_STEPS = 4.0
+_GRANT_SHARE = 0.018  # of a reply's expected time may be lost to drafts before any has paid
+_MOST_GRANT_STEPS = 6.0
 _SPENT_SHARE = 0.005  # and of the time it has taken so far
 _READING_SHARE = 0.5  # of both, for reading by a draft model that is not known to pay
 _JUDGED_STEPS = 3
@@ -95,7 +95,7 @@ class Account:
     @property
     def exploring_s(self) -> float:
         """Seconds that drafts not known to pay may lose now: what others have gained is not theirs to lose."""
-        return min(self._own_s - self._explored_s, self.allowance_s)
+        return min(self._own_s - self._explored_s - self._read_s, self.allowance_s)
 
     @property
     def reading_s(self) -> float:

@@ -1,8 +1,6 @@
 """When drafting pays: chooses for every step of a reply who drafts and how much, and keeps account of what it cost.
 
-Expected tokens of a step with k drafted ones are 1 + a1 + a1 a2 + ... + a1...ak (Leviathan, Kalman and Matias 2023,
-"Fast Inference from Transformers via Speculative Decoding", with an acceptance for each place in place of one for all);
-its time is measured. Nothing is drafted that could lose more time than an allowance, see `Referee`.
+Costs and gains are `Plan`'s; what may be lost is `Account`'s; nothing in here looks at a clock or at a token.
 """
 
 from collections.abc import Sequence
@@ -11,6 +9,7 @@ from typing import NamedTuple
 from engine.speculative.acceptance import FIRST_PROBE_STEPS, Acceptance
 from engine.speculative.account import Account, Arm, RefereeReport
 from engine.speculative.ngram import NgramProposal
+from engine.speculative.plan import Plan
 from engine.speculative.step_times import MAX_ROWS, DraftTimes, StepTimes
 
 NGRAM_MAX = 32
@@ -23,12 +22,13 @@ _MODEL_FLOOR, _NGRAM_FLOOR = (
     1.0,
     0.5,
 )  # of a plain step, that a draft which is known to pay may lose whatever was lost before
+_FLOOR_SPEED = 1.2  # that a draft from the chat must promise after such losses
 _MODEST_READ = 8  # tokens that the draft model may have to read without another thought
 _USUAL_RUN = 32.0  # tokens with the draft model until the chat foretells more and leaves it behind
-_HOPEFUL = 0.9  # acceptance; where even that would not pay, the draft model is not tried
-_MOST_PROBE = 4
+_HOPEFUL = 0.9  # acceptance at most; where what may be hoped for would not pay, the draft model is not tried
+_FORGIVING_STEPS = 1000.0  # after which anything may be hoped for again
+_MOST_PROBE, _BURST = 4, 2
 _MOST_PROBE_STEPS = 1024
-_LOOK_AHEAD = 4
 _DRAFT_GUESS = 0.3  # of a plain step: a token of the draft model, before one was seen
 
 
@@ -48,32 +48,6 @@ class Choice(NamedTuple):
 
 
 PLAIN = Choice(Arm.PLAIN)
-
-
-class _Plan(NamedTuple):
-    """What a choice is made by, and what `goes_on` and `note` need of it.
-
-    Attributes:
-        table: seconds of a step by its rows.
-        num_rows: of the plain step: this reply's and its neighbours'.
-        num_others: tokens the neighbours get.
-        most: tokens that may be drafted.
-        token_s, read_s: of the draft model, for each token it drafts and for each it reads before.
-        speed: expected, over plain steps.
-    """
-
-    table: list[float]
-    num_rows: int
-    num_others: float
-    most: int
-    token_s: float
-    read_s: float
-    speed: float = 1.0
-    is_exploring: bool = False
-
-    @property
-    def base(self) -> float:
-        return self.table[self.num_rows]
 
 
 class Referee:
@@ -110,7 +84,8 @@ class Referee:
         self._since_plain = _BASELINE_EVERY - _FIRST_BASELINE
         self._run = _USUAL_RUN  # tokens of a run with the draft model
         self._in_run = 0
-        self._plan: _Plan | None = None
+        self._burst = 0  # drafts that a reading is good for, even if the first ones disappoint
+        self._plan: Plan | None = None
         self._proposal: NgramProposal | None = None
         self._reach = 1.0  # probability that all tokens of the draft so far are accepted
         self._chances: list[float] = []  # by place of the draft
@@ -146,19 +121,16 @@ class Referee:
         draft = self._draft_times
         token_s = (draft and draft.token_s) or _DRAFT_GUESS * table[1]
         read_s = (draft and draft.read_s) or token_s / 4
-        plan = _Plan(table, rows, num_other_tokens, min(num_room, MAX_ROWS - rows), token_s, read_s)
+        plan = Plan(table, rows, num_other_tokens, min(num_room, MAX_ROWS - rows), token_s, read_s)
         self._account.begin(num_expected_tokens, plan.base)
         choice, plan = PLAIN, plan._replace(speed=_OFF_MARGIN if self._is_on else _ON_MARGIN)
         if ngram is not None and Arm.NGRAM in self._allowed:
-            number, speed = self._best_ngram(plan, ngram)
-            if speed > plan.speed:
-                choice, plan = Choice(Arm.NGRAM, number), plan._replace(speed=speed, most=number)
+            choice, plan = self._foretold(plan, ngram)
         if num_draft_behind is not None and Arm.MODEL in self._allowed:
-            drafted = self._model(choice, plan, num_draft_behind, num_expected_tokens)
-            if drafted is None and num_draft_fresh is not None and num_draft_fresh < num_draft_behind:
-                drafted = self._model(choice, plan, num_draft_fresh, num_expected_tokens)
-                drafted = drafted and (drafted[0]._replace(is_fresh=True), drafted[1])
-            choice, plan = drafted or (choice, plan)
+            num_reads = [num_draft_behind]
+            if num_draft_fresh is not None and num_draft_fresh < num_draft_behind:
+                num_reads.append(num_draft_fresh)
+            choice, plan = self._drafted(choice, plan, num_reads, num_expected_tokens) or (choice, plan)
         self._is_on = choice.arm is not Arm.PLAIN and not choice.is_probe
         is_due = self._since_plain >= _BASELINE_EVERY or self._times.is_unsettled(num_threads=num_threads)
         if self._is_on and is_due:
@@ -166,76 +138,89 @@ class Referee:
         self._plan = plan
         return choice
 
-    def _best_ngram(self, plan: _Plan, ngram: NgramProposal) -> tuple[int, float]:
-        """Return how many tokens of a proposal are best, and the speed over plain steps."""
-        table, rows, base = plan.table, plan.num_rows, plan.base
-        risk = self._acceptance.risk_after_match(ngram.match_length)
-        allowance = self._account.floor_s(_NGRAM_FLOOR * (1 - risk) * base)
-        dearest = base + allowance / risk
-        reach, tokens = 1.0, 1.0 + plan.num_others
-        best, best_rate = 0, 0.0
+    def _foretold(self, plan: Plan, ngram: NgramProposal) -> tuple[Choice, Plan]:
+        """Return the best draft from the chat, or a plain step."""
+        acceptance = self._acceptance
+        risk = acceptance.risk_after_match(ngram.match_length)
+        floor_s = _NGRAM_FLOOR * (1 - risk) * plan.base
+        allowance, needed = self._account.allowance_s, plan.speed
+        if allowance < floor_s:
+            allowance, needed = floor_s, max(needed, _FLOOR_SPEED)
         most = min(len(ngram.tokens), plan.most, self._ngram_max)
-        for number, chance in enumerate(self._acceptance.after_match(ngram.match_length, most), 1):
-            reach *= chance
-            tokens += reach
-            seconds = table[rows + number]
-            if seconds <= dearest and tokens > best_rate * seconds:
-                best, best_rate = number, tokens / seconds
-        return best, best_rate * base / (1.0 + plan.num_others)
+        chances = acceptance.after_match(ngram.match_length, most)
+        draft = plan.best_foretold(chances, dearest_s=plan.base + allowance / risk)
+        speed = plan.speed_of(draft)
+        if speed <= needed:
+            return PLAIN, plan
+        return Choice(Arm.NGRAM, draft.length), plan._replace(speed=speed)
 
-    def _model(self, choice: Choice, plan: _Plan, num_behind: int, num_expected: int) -> tuple[Choice, _Plan] | None:
-        """Return a draft of the draft model where that is faster than the choice so far, or has to be tried."""
+    def _drafted(
+        self, choice: Choice, plan: Plan, num_reads: list[int], num_expected: int
+    ) -> tuple[Choice, Plan] | None:
+        """Return a draft of the draft model where that is faster than the choice so far, or has to be tried.
+
+        Args:
+            num_reads: tokens it may read before, the better first.
+        """
         base, acceptance = plan.base, self._acceptance
-        read_s = plan.read_s * max(num_behind - 1, 0)
-        has_rival = self._account.num_steps[Arm.NGRAM] > 0
-        share_s = read_s / max(min(num_expected, self._run) if has_rival else num_expected, 1)
-        most = min(self._draft_max, MAX_ROWS - plan.num_rows) if choice.arm is Arm.NGRAM else plan.most
-        most = min(most, self._draft_max)
-        self._chances = acceptance.of_draft(most)
-        tokens, seconds = _best_draft(plan, self._chances, share_s)
-        speed = acceptance.model_speed(tokens, seconds / base) if plan.num_rows == 1 else tokens * base / seconds
-        is_known = acceptance.knows_draft and (
-            num_behind <= _MODEST_READ or self._may_read(plan, read_s, speed, num_expected)
-        )
-        speed = 1 / (1 / speed + share_s / base)
+        most = min(self._draft_max, plan.most)
+        chances = self._chances = acceptance.of_draft(most)
+        draft = plan.best_drafted(chances)
+        alone = plan.speed_of(draft)
+        if plan.num_rows == 1:
+            alone = acceptance.model_speed(draft.tokens, draft.seconds / base)
+        num_read = next((number for number in num_reads if self._may_read(plan, number, alone, num_expected)), None)
+        is_known = acceptance.knows_draft and num_read is not None
+        if num_read is None:
+            num_read = next((n for n in num_reads if plan.reading_s(n) <= self._account.reading_s), None)
+        if num_read is None:
+            return None
+        share_s = plan.reading_s(num_read) / self._num_to_bear(num_expected)
+        speed = 1 / (1 / alone + share_s / base)
         margin = _OFF_MARGIN if self._is_on else _ON_MARGIN
-        is_doubtful, is_going = speed <= margin, self._is_on or self._acceptance.since_model <= 1
-        is_probe = is_doubtful and not (is_going and speed + acceptance.doubt() > margin)
+        is_doubtful, is_probe = speed <= margin, False
         if is_doubtful:
+            is_going = self._is_on or acceptance.since_model <= 1
+            is_probe = not (is_going and (self._burst > 0 or speed + acceptance.doubt() > margin))
             if choice.arm is not Arm.PLAIN or (is_probe and not self._is_probe_due(plan, most, share_s)):
                 return None
             most = min(most, _MOST_PROBE)
         elif speed <= plan.speed:
             return None
+        allowance = self._account.exploring_s
         if is_known and not is_doubtful:
             allowance = self._account.floor_s(_MODEL_FLOOR * base) / acceptance.risk_of_draft()
-        elif read_s <= self._account.reading_s or num_behind <= _MODEST_READ:
-            allowance = self._account.exploring_s
-        else:
-            return None
-        while most and plan.table[plan.num_rows + most] + plan.token_s * most > base + allowance:
+        while most and plan.seconds_of(most) > base + allowance:
             most -= 1
-        if not is_doubtful and most < len(self._chances):  # what is left has to pay too
-            tokens, seconds = _best_draft(plan, self._chances[:most], share_s)
-            if tokens * base <= (seconds + share_s * tokens) * margin:
-                return None
+        if not is_doubtful and most < draft.length:  # what is left has to pay too
+            rest = plan.best_drafted(chances[:most])
+            most = most if 1 / plan.speed_of(rest) + share_s / base < 1 / margin else 0
         if not most:
             return None
         plan = plan._replace(speed=max(speed, 1.0), most=most, is_exploring=is_doubtful or not is_known)
-        return Choice(Arm.MODEL, most, is_probe), plan
+        return Choice(Arm.MODEL, most, is_probe, num_read != num_reads[0]), plan
 
-    def _may_read(self, plan: _Plan, read_s: float, speed: float, num_expected: int) -> bool:
+    def _num_to_bear(self, num_expected: int) -> float:
+        """Return the tokens over which reading is spread: the reply's, or those until the chat foretells more."""
+        has_rival = self._account.num_steps[Arm.NGRAM] > 0
+        return max(min(num_expected, self._run) if has_rival else num_expected, 1)
+
+    def _may_read(self, plan: Plan, num_read: int, speed: float, num_expected: int) -> bool:
         """Return whether the draft model, known to pay so much, may read before it drafts in this reply."""
+        if num_read <= _MODEST_READ:
+            return True
         rest_s = num_expected * plan.base
-        speed -= self._acceptance.doubt() / 2
-        saved_s = _READ_SHARE * rest_s * (1 - 1 / speed) if speed > 1 else 0.0
-        return read_s <= (saved_s if self._acceptance.has_drafted else min(saved_s, _UNTRIED_READ_SHARE * rest_s))
+        speed -= self._acceptance.doubt_before() / 2
+        saved_s = _READ_SHARE * rest_s * (1 - 1 / speed) if speed > 1 and self._acceptance.knows_draft else 0.0
+        most_s = saved_s if self._acceptance.has_drafted else min(saved_s, _UNTRIED_READ_SHARE * rest_s)
+        return plan.reading_s(num_read) <= most_s
 
-    def _is_probe_due(self, plan: _Plan, most: int, share_s: float) -> bool:
+    def _is_probe_due(self, plan: Plan, most: int, share_s: float) -> bool:
         if self._acceptance.since_model < self._acceptance.num_until_probe:
             return False
-        tokens, seconds = _best_draft(plan, [_HOPEFUL] * most, share_s)
-        return tokens * plan.base > (seconds + tokens * share_s) * _ON_MARGIN
+        hope = self._acceptance.hope_of_draft() + self._acceptance.since_model / _FORGIVING_STEPS
+        draft = plan.best_drafted([min(hope, _HOPEFUL)] * most)
+        return 1 / plan.speed_of(draft) + share_s / plan.base < 1 / _ON_MARGIN
 
     def steps_on(self, place: int) -> bool:
         """Return whether the draft model should do a step for its next token; asked before each but the first.
@@ -244,7 +229,9 @@ class Referee:
             place: of the token in the draft, from 1.
         """
         plan = self._plan
-        return plan is not None and place < plan.most and self._pays(plan, place, self._reach, plan.token_s)
+        if plan is None or place >= plan.most:
+            return False
+        return plan.pays(place, self._reach, self._chances[place : plan.most], drafting_s=plan.token_s)
 
     def goes_on(self, place: int, confidence: float | None = None) -> bool:
         """Return whether the draft model should draw its next token, the step for it done; asked before each is drawn.
@@ -262,26 +249,8 @@ class Referee:
         chance = self._chances[place] if confidence is None else self._acceptance.of_confidence(confidence)
         before = self._reach if place else 1.0
         self._reach = before * chance
-        return (plan.is_exploring and not place) or self._pays(plan, place, before, 0.0, chance)
-
-    def _pays(self, plan: _Plan, place: int, reach: float, drafting_s: float, chance: float | None = None) -> bool:
-        """Return whether one of the next tokens brings the draft more than its cost.
-
-        Args:
-            reach: probability that the tokens before `place` are accepted.
-            drafting_s: that the first of them still takes.
-            chance: of the first of them.
-        """
-        table, rows = plan.table, plan.num_rows
-        needed = plan.speed * (1.0 + plan.num_others) / plan.base  # tokens a second
-        gained = 0.0
-        for last in range(place, min(plan.most, place + _LOOK_AHEAD)):
-            reach *= self._chances[last] if chance is None or last > place else chance
-            gained += reach
-            if gained >= needed * (table[rows + last + 1] - table[rows + place] + drafting_s):
-                return True
-            drafting_s += plan.token_s
-        return False
+        chances = [chance, *self._chances[place + 1 : plan.most]]
+        return (plan.is_exploring and not place) or plan.pays(place, before, chances)
 
     def note(
         self,
@@ -315,8 +284,8 @@ class Referee:
             self._account.note_plain(step_s)
             return
         self._since_plain += 1
-        worth = (len(tokens) + plan.num_others) / (1.0 + plan.num_others)
-        is_exploring, read_s = plan.is_exploring, plan.read_s * max(num_draft_read - 1, 0)
+        worth = plan.worth(len(tokens))
+        is_exploring, read_s = plan.is_exploring, plan.reading_s(num_draft_read)
         self._account.note_draft(
             choice.arm, num_drafted=num_drafted, num_accepted=num_accepted, is_exploring=is_exploring
         )
@@ -337,7 +306,9 @@ class Referee:
 
     def _note_model_step(self, worth: float, spent: float, num_read: int) -> None:
         acceptance = self._acceptance
+        self._burst -= 1
         if num_read > _MODEST_READ:  # another run begins
+            self._burst = _BURST
             if self._in_run:
                 self._run += 0.3 * (self._in_run - self._run)
             self._in_run = 0
@@ -351,20 +322,3 @@ class Referee:
     def report(self) -> RefereeReport:
         """Return the account so far."""
         return self._account.report(is_on=self._is_on)
-
-
-def _best_draft(plan: _Plan, chances: Sequence[float], share_s: float) -> tuple[float, float]:
-    """Return what the best draft of fixed length brings, in units of a plain step's tokens, and its seconds.
-
-    Args:
-        share_s: seconds that each token bears of a reading before; not in what is returned.
-    """
-    reach, tokens, seconds = 1.0, 1.0 + plan.num_others, plan.base + plan.token_s
-    best = (tokens, seconds)
-    for number, chance in enumerate(chances, 1):
-        reach *= chance
-        tokens += reach
-        seconds = plan.table[plan.num_rows + number] + plan.token_s * number
-        if tokens * (best[1] + share_s * best[0]) > best[0] * (seconds + share_s * tokens):
-            best = (tokens, seconds)
-    return best[0] / (1.0 + plan.num_others), best[1]

@@ -20,6 +20,8 @@ _FIRST_MOST = 0.7  # a first step of so many rows differs from its neighbours by
 _FIRM = 3  # steps of so many rows, after which they also tell the speed of the machine
 _SHARED = 0.8  # of a difference at known rows is put down to the machine
 _TO_BASELINE = 0.5  # of that reaches what a plain step is taken to cost, until the next plain step tells
+_STALE_STEPS = 8.0  # without a step of one kind, after which the other kind tells for it
+_MOST_URGENT = 1.5  # as much more is a plain step believed after a long time without one
 _REDRAW = 0.01
 
 
@@ -31,6 +33,8 @@ class _Rows:
         self.numbers: dict[int, int] = {}  # steps seen by rows
         self.residuals = dict(residuals or {})  # logarithm of a row count's cost over the usual
         self.far: dict[int, list[float]] = {}  # the last steps of so many rows, where these differed much one way
+        self._since_plain = self._since_longer = 0  # steps since one of one row, since one of more
+        self.has_jumped = False  # since the last plain step
         self.shape: list[float] = []
         self._drawn: list[float] = []  # residuals of all row counts, those not seen interpolated
         self._draw()
@@ -53,15 +57,21 @@ class _Rows:
             return
         off = value - math.log(self.seconds(rows))
         step = self._gained(rows, number, off)
+        # What was just measured itself is not moved by what the other kind of step shows.
         if rows == 1:
-            self.base += step
-            self.level += step
-        elif number < _FIRM:
+            self.base += step * (1.0 + min(self._since_plain / _STALE_STEPS, _MOST_URGENT))
+            self.level += step * min(self._since_longer / _STALE_STEPS, 1.0)
+            self._since_plain, self.has_jumped = 0, False
+            self._since_longer += 1
+            return
+        if number < _FIRM:
             self._move(rows, step)
         else:
             self.level += _SHARED * step
-            self.base += _SHARED * _TO_BASELINE * step
+            self.base += _SHARED * _TO_BASELINE * step * min(self._since_plain / _STALE_STEPS, 1.0)
             self._move(rows, (1 - _SHARED) * step)
+        self._since_longer = 0
+        self._since_plain += 1
 
     def _move(self, rows: int, step: float) -> None:
         self.residuals[rows] = self.residuals.get(rows, self._drawn[rows]) + step
@@ -79,6 +89,7 @@ class _Rows:
             off = max(-_FIRST_MOST, min(_FIRST_MOST, off)) if self.residuals else off
             return off / (number + 1)
         if len(far) >= _LASTING:
+            self.has_jumped = True
             return _JUMP_GAIN * sorted(far[-_LASTING:])[_LASTING // 2]
         return _GAIN * max(-_MUCH, min(_MUCH, off))
 
@@ -134,9 +145,9 @@ class StepTimes:
         return rows.numbers.get(num_rows, 0) if rows is not None else 0
 
     def is_unsettled(self, *, num_threads: int = 1) -> bool:
-        """Return whether the last plain step differed so much that another should tell which of the two is usual."""
+        """Return whether steps have begun to differ so much that a plain one should tell what is usual now."""
         rows = self._counts.get(num_threads)
-        return rows is not None and bool(rows.far.get(1))
+        return rows is not None and (rows.has_jumped or bool(rows.far.get(1)))
 
     def is_calibrated(self, *, num_threads: int = 1) -> bool:
         """Return whether plain steps and three other row counts were seen."""

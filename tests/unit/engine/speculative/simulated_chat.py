@@ -138,7 +138,7 @@ def refereed(
     for num_read, num_drafted in ((1, 1), (1, 3), (33, 1), (1, 2)):
         draft_times.observe(num_read, num_drafted, machine.noisy(machine.drafted(num_drafted, num_read)))
     if agreement is not None:
-        memory.note_agreement(round(48 * agreement), 48)
+        memory.note_agreement(round(96 * agreement), 96)
     seconds, reports, behind = [], [], 0
     for reply in replies:
         acceptance = memory.of_chat("chat", temperature=temperature)
