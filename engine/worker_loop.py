@@ -16,6 +16,7 @@ from engine.core import Engine
 from engine.errors import DraftMismatch, EngineError, EngineUnavailable
 from engine.failures import event_of, shown
 from engine.importance import build_importance
+from engine.incoming import fitted, needed, prompt_of
 from engine.measuring import measure, no_model
 from engine.messages import (
     PROTOCOL_VERSION,
@@ -53,11 +54,9 @@ from engine.messages import (
     Shutdown,
     UnloadModel,
 )
-from engine.overflow import Fitted, fit_chat
 from engine.params import CacheParams
 from engine.peak_memory import peak_memory_bytes, reset_peak_memory
 from engine.prompt_cache import PromptCache
-from engine.sampling import seed_of
 from engine.sequence import Prompt
 from engine.threads import StepThreads
 from engine.tokenizer_thread import TokenizerThread
@@ -279,26 +278,7 @@ class WorkerLoop:
         def encode_prompt() -> None:
             prompt, failure = None, None
             try:
-                fitted = _fitted(encoder, command)
-                encoded = fitted.encoded
-                prompt = Prompt(
-                    request_id=request_id,
-                    tokens=encoded.tokens,
-                    sampling=command.sampling,
-                    seed=seed_of(command.sampling),
-                    received_at=received_at,
-                    chat_id=command.chat_id,
-                    num_system_tokens=encoded.num_system_tokens,
-                    num_settled_tokens=encoded.num_settled_tokens,
-                    reply=encoded.reply,
-                    matcher=encoder.matcher(command.sampling, encoded.reply),
-                    thinking=encoded.thinking,
-                    next_turn_tokens=encoded.next_turn_tokens if command.read_ahead else (),
-                    adapters=command.adapters,
-                    dropped=fitted.event(request_id),
-                    is_private=command.is_private,
-                    message_ends=encoded.message_ends,
-                )
+                prompt = prompt_of(encoder, command, received_at)
             except Exception as error:
                 failure = shown(error)
             self._inbox.put((received_at, _Encoded(request_id, prompt, failure)))
@@ -326,7 +306,7 @@ class WorkerLoop:
         self._answer(
             command.request_id,
             lambda: Counted(
-                request_id=command.request_id, num_tokens=len(_fitted(_needed(encoder), command).encoded.tokens)
+                request_id=command.request_id, num_tokens=len(fitted(needed(encoder), command).encoded.tokens)
             ),
         )
 
@@ -336,8 +316,8 @@ class WorkerLoop:
         def rendered() -> Rendered:
             messages = command.messages
             if command.options.overflow is Overflow.DROP_OLDEST:
-                messages = _fitted(_needed(encoder), command).messages
-            text = _needed(encoder).render(messages, command.options).text
+                messages = fitted(needed(encoder), command).messages
+            text = needed(encoder).render(messages, command.options).text
             return Rendered(request_id=command.request_id, text=text)
 
         self._answer(command.request_id, rendered)
@@ -391,13 +371,3 @@ class WorkerLoop:
     def _send_all(self, events: Sequence[Event]) -> None:
         for event in events:
             self._emit(event)
-
-
-def _fitted(encoder: PromptEncoder, command: Generate | CountTokens | RenderPrompt) -> Fitted:
-    return fit_chat(encoder.encode, command.messages, command.options, n_ctx=encoder.n_ctx)
-
-
-def _needed(encoder: PromptEncoder | None) -> PromptEncoder:
-    if encoder is None:
-        raise no_model()
-    return encoder
