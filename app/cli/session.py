@@ -25,6 +25,8 @@ from engine import (
     Command,
     Delta,
     DescribeEngine,
+    DraftDescription,
+    DraftSet,
     EngineClient,
     EngineDescribed,
     EngineDescription,
@@ -54,6 +56,8 @@ from engine import (
     RenderPrompt,
     RequestMetrics,
     SamplingParams,
+    SetDraft,
+    SpeculativeParams,
     TurnsDropped,
     error_from_info,
 )
@@ -65,12 +69,13 @@ _POLL_S = 0.2
 _Answer = TypeVar("_Answer", Rendered, EngineDescribed, CacheTypesMeasured, MachineMeasured)
 _Asking = RenderPrompt | DescribeEngine | MeasureCacheTypes | MeasureMachine
 _FINAL = (
-    *(Finished, Failed, ModelLoaded, LoadCancelled, Rendered),
+    *(Finished, Failed, ModelLoaded, LoadCancelled, Rendered, DraftSet),
     *(EngineDescribed, CacheTypesMeasured, MachineMeasured, ImportanceBuilt, ImportanceCancelled),
 )
 
 # A chat goes on when it is longer than the context; that it was cut is said.
 USUAL_OPTIONS = PromptOptions(overflow=Overflow.DROP_OLDEST)
+_PLAIN = SpeculativeParams()
 
 
 class _Interrupt:
@@ -191,6 +196,7 @@ class ChatSession:
         chat_id: str | None = None,
         adapters: tuple[Adapter, ...] = (),
         options: PromptOptions = USUAL_OPTIONS,
+        speculative: SpeculativeParams = _PLAIN,
     ) -> Iterator[TurnsDropped | PrefillProgress | Delta | Answer]:
         """Request a reply, yielding what comes of it; the last item is the Answer.
 
@@ -210,6 +216,7 @@ class ChatSession:
                 adapters=adapters,
                 options=options,
                 read_ahead=self.may_read_ahead,
+                speculative=speculative,
             )
         )
         for event in self._answers(request_id, Abort(request_id=request_id)):
@@ -226,6 +233,26 @@ class ChatSession:
                     self._raise(event)
                 case _:
                     pass
+
+    def set_draft(self, path: str | None, params: ModelParams) -> DraftDescription | None:
+        """Let a model draft for the loaded one, or none any more, and return what is known of it.
+
+        Raises:
+            EngineError: it cannot be used.
+            KeyboardInterrupt: it was given up.
+        """
+        request_id = self._next_id("draft")
+        self._send(SetDraft(request_id=request_id, path=path, params=params))
+        for event in self._answers(request_id, None):
+            match event:
+                case DraftSet():
+                    return event.draft
+                case Failed():
+                    _LOG.info("the draft model %s is not used: %s", path, event.error.message)
+                    raise error_from_info(event.error)
+                case _:
+                    pass
+        raise KeyboardInterrupt
 
     def render(self, messages: tuple[ChatMessage, ...], options: PromptOptions = USUAL_OPTIONS) -> str:
         """Return the prompt text of a chat.
