@@ -224,7 +224,11 @@ class InteractiveChat:
             print("There is no reply yet.")
             return
         for name, value in measures_of(self._last.finished).items():
-            if value is not None and value != []:
+            if isinstance(value, list):
+                for item in value:
+                    accepted = f"{item['num_accepted_tokens']} of {item['num_drafted_tokens']} accepted"
+                    print(f"  {item['drafter']:<26} {accepted}, {item['draft_s']:.4g} s")
+            elif value is not None:
                 print(f"  {name:<26} {value:.4g}" if isinstance(value, float) else f"  {name:<26} {value}")
 
     # --- model and replies ---
@@ -244,6 +248,7 @@ class InteractiveChat:
             if sentence:
                 print(wrapped(safe_text(sentence)))
         remember_model(self._store, self._plan.last_model)
+        self._has_draft = False
         self._load_draft()
 
     def _load_draft(self) -> None:
@@ -304,8 +309,8 @@ class InteractiveChat:
         if answer.finished.finish_reason is FinishReason.CONTEXT_FULL:
             print(wrapped(CONTEXT_FULL))
         drafted = drafting_line(answer.finished.speculative, is_asked=self._plan.is_drafting_asked)
-        for line in (_wrapped_summary(summary_of(answer.finished.metrics)), wrapped(safe_text(drafted))):
-            print(f"\x1b[2m{line}\x1b[0m" if line else "", end="\n" if line else "", flush=True)
+        for line in filter(None, (_wrapped_summary(summary_of(answer.finished.metrics)), wrapped(safe_text(drafted)))):
+            print(f"\x1b[2m{line}\x1b[0m", flush=True)
         return answer.finished
 
     def _show_prefill(self, progress: PrefillProgress) -> None:
