@@ -13,7 +13,7 @@ from app.cli.arguments import whole_number
 from app.cli.outcome import print_event
 from app.cli.session import ChatSession
 from app.cli.terminal_text import safe_text, wrapped
-from app.draft_models import DraftCheck, check_draft, find_drafts
+from app.draft_models import DraftCheck, check_draft, open_draft_files, suggestion_text
 from app.errors import ModelFileMissing, UsageError
 from app.model_choice import model_path
 from app.paths import Paths
@@ -139,7 +139,8 @@ def load_draft(session: ChatSession, target: str, choice: DraftChoice, params: M
     path = choice.wanted_path
     if path is None:
         return None
-    check = check_draft(target, path) if Path(target).is_file() else DraftCheck()  # the fake engine has no files
+    has_file = Path(target).is_file()  # the fake engine has none
+    check = check_draft(Path(target), Path(path), params=params) if has_file else DraftCheck()
     if check.reason:
         return DraftOutcome(path, None, check.reason, check.hint)
     try:
@@ -170,22 +171,23 @@ def draft_sentences(outcome: DraftOutcome) -> list[str]:
     draft = outcome.draft
     if draft is None:
         return []
-    size = f"{draft.total_bytes / (1 << 20):,.0f} MiB"
-    return [f"{draft.name or Path(draft.path).stem} drafts ({draft.type_name}, {size}).", *outcome.notes]
+    name = draft.name or Path(draft.path).stem
+    return [f"{name} drafts ({draft.type_name}, {_mib(draft.total_bytes)}).", *outcome.notes]
 
 
-def obey_draft(argument: str, choice: DraftChoice, target: str, paths: Paths) -> DraftChoice:
+def obey_draft(argument: str, choice: DraftChoice, target: str, paths: Paths, *, params: ModelParams) -> DraftChoice:
     """List what can draft, or choose otherwise; return the choice as it is from now on.
 
     Args:
         argument: empty to list; else a mode, a draft model, or both in this order.
         target: path of the model.
+        params: how that is loaded.
 
     Raises:
-        AppError: there is no such file.
+        AppError, ModelsError: there is no such file.
     """
     if not argument:
-        _print_list(choice, target)
+        _print_list(choice, target, paths, params)
         return choice
     first, _, rest = argument.partition(" ")
     words = [first, rest.strip()] if first in _WORDS and rest.strip() else [argument]
@@ -205,15 +207,26 @@ def _mode_text(choice: DraftChoice) -> str:
     }[choice.mode]
 
 
-def _print_list(choice: DraftChoice, target: str) -> None:
+def _print_list(choice: DraftChoice, target: str, paths: Paths, params: ModelParams) -> None:
     print(f"  {_mode_text(choice)}")
-    found = find_drafts(target) if Path(target).is_file() else ()
-    for draft in found:
-        mark = "*" if draft.path == choice.path else " "
-        note = draft.check.reason or ("suggested" if draft.is_suggested else "")
-        print(wrapped(safe_text(f"  {mark} {draft.label}{'  ' + note if note else ''}"), indent=" " * 8))
-    if not found:
+    if not Path(target).is_file():  # the fake engine has none
+        return
+    found = open_draft_files(paths).find(Path(target), params=params)
+    for sentence in (found.reason, *found.notes):
+        if sentence:
+            print(wrapped(safe_text(sentence)))
+    for candidate in found.candidates:
+        mark = "*" if str(candidate.path) == choice.path else " "
+        note = candidate.check.reason or f"takes {_mib(candidate.check.memory_bytes)}"
+        print(wrapped(safe_text(f"  {mark} {candidate.name}  {note}"), indent=" " * 8))
+    if found.suggestion is not None:
+        print(wrapped(safe_text(suggestion_text(found.suggestion))))
+    if not found.candidates:
         print("There is no other model in the library; `/draft PATH` uses another file.")
+
+
+def _mib(num_bytes: int) -> str:
+    return f"{num_bytes / (1 << 20):,.0f} MiB"
 
 
 def drafting_line(stats: SpeculativeStats | None, *, is_asked: bool) -> str:

@@ -180,7 +180,7 @@ class InteractiveChat:
 
     def _draft(self, argument: str) -> None:
         before = self._plan.drafting
-        drafting = obey_draft(argument, before, self._plan.path, self._paths)
+        drafting = obey_draft(argument, before, self._plan.path, self._paths, params=self._plan.params)
         self._plan = dataclasses.replace(self._plan, drafting=drafting, is_drafting_asked=True)
         if self._session.model is not None and drafting.wanted_path != before.wanted_path:
             self._load_draft()

@@ -6,9 +6,9 @@ import uuid
 from collections import deque
 from collections.abc import Sequence
 
-import msgspec
 from PySide6.QtCore import QObject, Qt, QTimer, Signal, Slot
 
+from app.desktop.bridge.joined_deltas import joined
 from engine import (
     Abort,
     Adapter,
@@ -22,6 +22,7 @@ from engine import (
     Delta,
     DescribeCache,
     DescribeEngine,
+    DraftSet,
     EngineClient,
     EngineDescribed,
     EngineDescription,
@@ -46,6 +47,8 @@ from engine import (
     PromptOptions,
     SamplingParams,
     SetCache,
+    SetDraft,
+    SpeculativeParams,
     StateChanged,
     ThreadsChanged,
     TurnsDropped,
@@ -87,6 +90,8 @@ class EngineBridge(QObject):
         machine_not_measured: ErrorInfo.
         cache_described: CacheDescribed.
         cache_not_described: request id.
+        draft_set: request id, DraftDescription, or None where there is no draft model now.
+        draft_refused: request id, ErrorInfo.
         engine_died: EngineDied; every open request has failed before.
     """
 
@@ -108,6 +113,8 @@ class EngineBridge(QObject):
     machine_not_measured = Signal(object)
     cache_described = Signal(object)
     cache_not_described = Signal(str)
+    draft_set = Signal(str, object)
+    draft_refused = Signal(str, object)
     engine_died = Signal(object)
 
     _woken = Signal()
@@ -122,6 +129,7 @@ class EngineBridge(QObject):
         self._descriptions: set[str] = set()
         self._measures: set[str] = set()
         self._cache_questions: set[str] = set()
+        self._drafts: set[str] = set()
         self._worker_pid: int | None = None
         self._engine: EngineDescription | None = None
         self._is_woken = False
@@ -186,6 +194,7 @@ class EngineBridge(QObject):
         adapters: Sequence[Adapter] = (),
         read_ahead: bool = True,
         is_private: bool = False,
+        speculative: SpeculativeParams | None = None,
     ) -> str:
         """Ask for a reply and return the request id; see Generate."""
         request_id = _new_id("reply")
@@ -200,6 +209,7 @@ class EngineBridge(QObject):
                 options=options,
                 read_ahead=read_ahead,
                 is_private=is_private,
+                speculative=speculative or SpeculativeParams(),
             )
         )
         self._timer.start()
@@ -227,6 +237,13 @@ class EngineBridge(QObject):
         request_id = _new_id("measure")
         self._measures.add(request_id)
         self._client.send(MeasureMachine(request_id=request_id))
+
+    def set_draft(self, path: str | None, params: ModelParams) -> str:
+        """Let a model draft for the loaded one, or none any more, and return the request id; see SetDraft."""
+        request_id = _new_id("draft")
+        self._drafts.add(request_id)
+        self._client.send(SetDraft(request_id=request_id, path=path, params=params))
+        return request_id
 
     def set_cache(self, params: CacheParams) -> None:
         """Set the limits of the prompt cache; see SetCache."""
@@ -280,21 +297,21 @@ class EngineBridge(QObject):
         self._timer.setInterval(round(min(max(_TICK_MS, _PACE * spent_ms), _SLOWEST_TICK_MS)))
 
     def _hand_out(self) -> None:
-        joined: dict[str, list[Delta]] = {}
+        pending: dict[str, list[Delta]] = {}
         while self._events:
             event = self._events.popleft()
             if isinstance(event, Delta):
-                joined.setdefault(event.request_id, []).append(event)
+                pending.setdefault(event.request_id, []).append(event)
                 continue
             if isinstance(event, Finished | Failed):
-                self._emit_deltas(joined.pop(event.request_id, []))
+                self._emit_deltas(pending.pop(event.request_id, []))
             self._dispatch(event)
-        for deltas in joined.values():
+        for deltas in pending.values():
             self._emit_deltas(deltas)
 
     def _emit_deltas(self, deltas: Sequence[Delta]) -> None:
         if deltas:
-            self.delta_received.emit(_joined(deltas))
+            self.delta_received.emit(joined(deltas))
 
     def _dispatch(self, event: Event) -> None:
         match event:
@@ -342,6 +359,9 @@ class EngineBridge(QObject):
             case CacheDescribed():
                 self._cache_questions.discard(event.request_id)
                 self.cache_described.emit(event)
+            case DraftSet():
+                self._drafts.discard(event.request_id)
+                self.draft_set.emit(event.request_id, event.draft)
             case EngineDied():
                 _LOG.warning("the engine died: %s", event.error.message)
                 self._worker_pid = None
@@ -365,26 +385,11 @@ class EngineBridge(QObject):
         elif event.request_id in self._cache_questions:
             self._cache_questions.discard(event.request_id)
             self.cache_not_described.emit(event.request_id)
+        elif event.request_id in self._drafts:
+            self._drafts.discard(event.request_id)
+            self.draft_refused.emit(event.request_id, event.error)
         else:
             self._descriptions.discard(event.request_id)
-
-
-def _joined(deltas: Sequence[Delta]) -> Delta:
-    """Return one Delta that says what all of them say, in order."""
-    text: list[str] = []
-    thinking: list[str] = []
-    for delta in deltas:
-        if delta.was_thinking:
-            thinking += text
-            text = []
-        thinking.append(delta.thinking)
-        text.append(delta.text)
-    return msgspec.structs.replace(
-        deltas[-1],
-        text="".join(text),
-        thinking="".join(thinking),
-        was_thinking=any(delta.was_thinking for delta in deltas),
-    )
 
 
 def _new_id(kind: str) -> str:
