@@ -1,4 +1,4 @@
-"""The line editor of the interactive chat: its keys, several lines, and what was typed before."""
+"""The line editor of the chat in a terminal: several lines, history, and its keys."""
 
 import os
 import sys
@@ -12,8 +12,12 @@ from prompt_toolkit.key_binding import KeyBindings, KeyPressEvent
 from app.paths import Paths
 
 
-class LinePrompt:
-    """Reads what is typed, with the history of earlier sessions."""
+class LineEditor:
+    """Reads one message after the other.
+
+    Args:
+        toolbar: gives what stands at the foot of the screen.
+    """
 
     def __init__(self, paths: Paths, toolbar: Callable[[], Any]) -> None:
         self._session: PromptSession[str] = PromptSession(
@@ -25,7 +29,11 @@ class LinePrompt:
         )
 
     def read(self) -> str:
-        """Return what the user typed."""
+        """Return what the user typed.
+
+        Raises:
+            EOFError, KeyboardInterrupt: the user wants to leave.
+        """
         return self._session.prompt("> ")
 
 

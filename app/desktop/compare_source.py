@@ -5,6 +5,7 @@ from pathlib import Path
 
 import msgspec
 
+from app.compare.again import plan_again
 from app.compare.plan import (
     column_of,
     context_for,
@@ -104,6 +105,14 @@ class CompareSource:
             prompts_name=name,
             watts=self._settings().power_watts,
         )
+
+    def plan_again(self, record: Comparison) -> Comparison:
+        """Return the plan of a comparison once more, with the files as they are now.
+
+        Raises:
+            UsageError: the record holds nothing to compare.
+        """
+        return plan_again(record, self._settings(), self._paths, is_fake=self._is_fake)
 
     def begin(self, plan: Comparison, on_event: OnRunEvent) -> tuple[CompareRun, str | None]:
         """Return a new run, and a sentence where it cannot be saved as it goes."""

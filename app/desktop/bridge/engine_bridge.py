@@ -195,6 +195,7 @@ class EngineBridge(QObject):
         read_ahead: bool = True,
         is_private: bool = False,
         speculative: SpeculativeParams | None = None,
+        is_fresh: bool = False,
     ) -> str:
         """Ask for a reply and return the request id; see Generate."""
         request_id = _new_id("reply")
@@ -210,6 +211,7 @@ class EngineBridge(QObject):
                 read_ahead=read_ahead,
                 is_private=is_private,
                 speculative=speculative or SpeculativeParams(),
+                is_fresh=is_fresh,
             )
         )
         self._timer.start()

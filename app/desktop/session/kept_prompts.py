@@ -15,7 +15,7 @@ from engine import CacheDescribed, ModelDescription
 
 _FLUSH_S = 1.0
 _DAY_MS = 24 * 3600 * 1000
-_SETTINGS = ("chat_memory_mib", "chat_disk_mib")
+_SETTINGS = ("chat_memory_mib", "chat_disk_mib", "response_cache")
 
 
 class KeptPrompts(QObject):

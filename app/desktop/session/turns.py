@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 
 from engine import (
     CacheReport,
+    CacheSource,
     ErrorInfo,
     FinishReason,
     PrefillProgress,
@@ -150,6 +151,11 @@ class ReplyTurn(_Placed):
         """Whether it was ended before the model had ended it."""
         is_cut = self.finish_reason in _UNFINISHED or self.state in (ReplyState.FAILED, ReplyState.INTERRUPTED)
         return is_cut and not self.is_open and self.has_words
+
+    @property
+    def is_stored(self) -> bool:
+        """Whether it was given again as it was stored, and not computed."""
+        return self.metrics is not None and self.metrics.cache_source is CacheSource.RESPONSE
 
     def begun(self) -> Begun:
         """Return what it has said, to go on from there."""

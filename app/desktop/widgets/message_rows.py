@@ -10,7 +10,7 @@ from PySide6.QtWidgets import QApplication, QFrame, QLabel, QMenu, QPlainTextEdi
 
 from app.desktop.rendering.plain import shortened
 from app.desktop.rendering.plain_text import PlainText
-from app.desktop.session.turns import Turn, TurnAction, UserTurn
+from app.desktop.session.turns import ReplyTurn, Turn, TurnAction, UserTurn
 from app.desktop.theme.theme import Theme
 from app.desktop.widgets.composer_draft import can_be_edited
 from app.desktop.widgets.figures import LAST_SECOND, count_text
@@ -213,7 +213,8 @@ class MessageRow(QWidget):
 
     def _refresh_actions(self) -> None:
         is_active = self._is_hovered or self.hasFocus() or (self._is_last and not isinstance(self.turn, UserTurn))
-        if self._actions is None and not is_active and self.turn.num_variants < 2:
+        is_stored = isinstance(self.turn, ReplyTurn) and self.turn.is_stored
+        if self._actions is None and not (is_active or is_stored) and self.turn.num_variants < 2:
             return
         self.actions_bar.refresh(is_active=is_active, is_last=self._is_last)
         self.actions_bar.setVisible(self.editor is None)

@@ -33,6 +33,7 @@ from engine import (
 from tests.support.gguf_files import write_tiny_model
 from tests.unit.app.cli.scripted_client import DEATH, ScriptedClient
 
+refusal_is_logged = pytest.mark.allow_log(r"ERROR app\.cli\.session: ")
 MISMATCH = DraftMismatch("The draft model has another vocabulary.", "Choose one of the same family.")
 STATS = SpeculativeStats(
     state=DraftState.ON,
@@ -139,6 +140,7 @@ def test_wrong_flag_is_refused_before_any_load(flags: tuple[str, ...], message: 
     assert client.commands == []
 
 
+@refusal_is_logged
 def test_reply_comes_without_the_draft_when_the_engine_refuses_it(
     paths: Paths, draft: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -174,6 +176,7 @@ def test_reply_comes_without_the_draft_when_its_file_tells_that_it_cannot(
     assert "embedding model. Replies go on" in err and "\x1b" not in err
 
 
+@refusal_is_logged
 def test_engine_that_dies_of_a_draft_ends_the_program(paths: Paths, draft: str) -> None:
     with pytest.raises(type(DEATH)):
         chat(paths, ScriptedClient(["ok"], draft=DEATH), "--draft", draft)
@@ -277,6 +280,7 @@ def test_draft_is_chosen_listed_and_given_back_in_the_chat(
     assert out.count("Nothing is drafted.") == 2
 
 
+@refusal_is_logged
 def test_refused_draft_costs_one_sentence_and_the_chat_goes_on(
     interactive: Callable[..., ExitCode], draft: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
