@@ -16,7 +16,8 @@ from app.desktop.chat_keeping import ChatKeeping
 from app.desktop.chat_presenter import ChatPresenter
 from app.desktop.code_saving import CodeSaving
 from app.desktop.compare_opening import ComparePlace
-from app.desktop.draft_presenter import DraftPresenter
+from app.desktop.document_presenter import DocumentPresenter
+from app.desktop.draft_presenter import DraftPresenter, draft_choice_of, files_beside_model
 from app.desktop.find_presenter import FindPresenter
 from app.desktop.inspector_presenter import InspectorParts, InspectorPresenter
 from app.desktop.list_presenter import ListPresenter
@@ -61,8 +62,7 @@ from app.known_models import KnownModels
 from app.memory_record import MemoryRecord
 from app.sampling_layers import resolve
 from app.settings import Settings
-from app.speculation import draft_choice
-from engine import EngineClient, SamplingParams, SpeculativeParams
+from engine import EngineClient, SamplingParams
 
 if TYPE_CHECKING:
     from app.desktop.compare_source import CompareSource
@@ -185,9 +185,6 @@ def build_window(
         name = chat.model or (model.chosen.last_model if model.chosen is not None else "")
         return resolve(user.now.sampling, user.model_sampling(name), chat.sampling).params
 
-    def speculative(sampling: SamplingParams) -> SpeculativeParams:
-        return draft_choice(user.now, model.chosen.last_model if model.chosen is not None else "").params(sampling)
-
     around = Surroundings(
         bridge=bridge,
         model=model,
@@ -195,7 +192,7 @@ def build_window(
         sampling=sampling_of,
         chat_format=lambda: formats.chosen,
         costs=ReplyCosts(user, model),
-        speculative=speculative,
+        speculative=lambda sampling: draft_choice_of(user, model).params(sampling),
     )
     chats = Chats(around, serial)
     kept = KeptPrompts(bridge, model=model, chats=chats, settings=user, folder=cache_dir, background=serial)
@@ -276,9 +273,17 @@ def build_window(
         draft_panel,
         model=model,
         bridge=bridge,
-        files=draft_files or _draft_files,
+        files=draft_files or files_beside_model,
         settings=user,
         background=SerialBackground(bridge),
+        show_notice=lambda notice: actions.show_notice(notice),
+    )
+    DocumentPresenter(
+        window,
+        chats=chats,
+        bridge=bridge,
+        model=model,
+        background=background,
         show_notice=lambda notice: actions.show_notice(notice),
     )
     jobs = ModelJobs(bridge)
@@ -380,12 +385,6 @@ def _model_to_load(chat: Conversation, model: ModelSession, starter: Callable[[]
     if not name or chat.has_model or model.is_busy:
         return ""
     return starter().label if name == starter().name else PurePath(name).stem
-
-
-def _draft_files() -> "DraftFiles":
-    from app.draft_models import DraftFiles
-
-    return DraftFiles()
 
 
 def _open_hit(chats: Chats, find: FindPresenter, chat_id: str, node_id: str | None, text: str) -> None:

@@ -80,7 +80,7 @@ class DraftPresenter(QObject):
     @property
     def choice(self) -> DraftChoice:
         """What drafts for the model."""
-        return draft_choice(self._settings.now, self._model_key)
+        return draft_choice_of(self._settings, self._model)
 
     def look_again(self) -> None:
         """Find what could draft for the model, once it is to be seen."""
@@ -263,6 +263,18 @@ class DraftPresenter(QObject):
 
     def _on_fault(self, error: Exception) -> None:
         _LOG.error("looking for draft models failed", exc_info=error)
+
+
+def draft_choice_of(settings: UserSettings, model: ModelSession) -> DraftChoice:
+    """Return what drafts for the model that is wanted."""
+    return draft_choice(settings.now, model.chosen.last_model if model.chosen is not None else "")
+
+
+def files_beside_model() -> "DraftFiles":
+    """Return what looks at the files in the folder of the model alone."""
+    from app.draft_models import DraftFiles
+
+    return DraftFiles()
 
 
 def _candidate(path: str, check: "DraftCheck") -> "DraftCandidate":

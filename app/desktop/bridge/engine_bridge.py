@@ -4,7 +4,7 @@ import logging
 import time
 import uuid
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from PySide6.QtCore import QObject, Qt, QTimer, Signal, Slot
 
@@ -44,6 +44,9 @@ from engine import (
     ModelParams,
     OpenChat,
     PrefillProgress,
+    Prepare,
+    PrepareCancelled,
+    Prepared,
     PromptOptions,
     SamplingParams,
     SetCache,
@@ -83,6 +86,7 @@ class EngineBridge(QObject):
         delta_received: Delta with all text and thinking since the last one.
         reply_finished: Finished.
         reply_failed: request id, ErrorInfo.
+        prepare_ended: Prepared, PrepareCancelled or Failed.
         counted: request id, number of prompt tokens.
         count_failed: request id, ErrorInfo.
         engine_described: EngineDescription.
@@ -106,6 +110,7 @@ class EngineBridge(QObject):
     delta_received = Signal(object)
     reply_finished = Signal(object)
     reply_failed = Signal(str, object)
+    prepare_ended = Signal(object)
     counted = Signal(str, int)
     count_failed = Signal(str, object)
     engine_described = Signal(object)
@@ -125,11 +130,8 @@ class EngineBridge(QObject):
         self._events: deque[Event] = deque()
         self._loads: set[str] = set()
         self._replies: set[str] = set()
-        self._counts: set[str] = set()
-        self._descriptions: set[str] = set()
-        self._measures: set[str] = set()
-        self._cache_questions: set[str] = set()
-        self._drafts: set[str] = set()
+        self._preparing: set[str] = set()
+        self._questions: dict[str, Callable[[Failed], None]] = {}  # what is done when one is not answered
         self._worker_pid: int | None = None
         self._engine: EngineDescription | None = None
         self._is_woken = False
@@ -217,33 +219,34 @@ class EngineBridge(QObject):
         self._timer.start()
         return request_id
 
+    def prepare(self, command: Prepare) -> None:
+        """Have the beginning of a prompt read."""
+        self._preparing.add(command.request_id)
+        self._client.send(command)
+        self._timer.start()
+
     def abort(self, request_id: str) -> None:
-        """Stop a reply; it still finishes, with the reason `abort`."""
+        """Stop a reply, or the reading of a beginning; it still ends."""
         self._client.send(Abort(request_id=request_id))
 
     def count_tokens(self, messages: Sequence[ChatMessage], options: PromptOptions) -> str:
         """Ask how many tokens the prompt of a chat has and return the request id; exactly one answer follows."""
-        request_id = _new_id("count")
-        self._counts.add(request_id)
+        request_id = self._ask("count", lambda event: self.count_failed.emit(event.request_id, event.error))
         self._client.send(CountTokens(request_id=request_id, messages=tuple(messages), options=options))
         return request_id
 
     def describe_engine(self) -> None:
         """Ask for versions and devices."""
-        request_id = _new_id("describe")
-        self._descriptions.add(request_id)
-        self._client.send(DescribeEngine(request_id=request_id))
+        self._client.send(DescribeEngine(request_id=self._ask("describe", lambda event: None)))
 
     def measure_machine(self) -> None:
         """Ask how fast memory is read here, which takes the engine a second."""
-        request_id = _new_id("measure")
-        self._measures.add(request_id)
+        request_id = self._ask("measure", lambda event: self.machine_not_measured.emit(event.error))
         self._client.send(MeasureMachine(request_id=request_id))
 
     def set_draft(self, path: str | None, params: ModelParams) -> str:
         """Let a model draft for the loaded one, or none any more, and return the request id; see SetDraft."""
-        request_id = _new_id("draft")
-        self._drafts.add(request_id)
+        request_id = self._ask("draft", lambda event: self.draft_refused.emit(event.request_id, event.error))
         self._client.send(SetDraft(request_id=request_id, path=path, params=params))
         return request_id
 
@@ -253,8 +256,7 @@ class EngineBridge(QObject):
 
     def describe_cache(self, *, clears: bool = False) -> str:
         """Ask what is kept of prompts, after all of it was dropped if so wanted, and return the request id."""
-        request_id = _new_id("cache")
-        self._cache_questions.add(request_id)
+        request_id = self._ask("cache", lambda event: self.cache_not_described.emit(event.request_id))
         self._client.send(ClearCache(request_id=request_id) if clears else DescribeCache(request_id=request_id))
         return request_id
 
@@ -293,23 +295,23 @@ class EngineBridge(QObject):
         except Exception:  # of a listener: what came after it is not to wait for the next event
             self._woken.emit()
             raise
-        if not self._loads and not self._replies:
+        if not (self._loads or self._replies or self._preparing):
             self._timer.stop()
         spent_ms = (time.perf_counter() - begin) * 1000
         self._timer.setInterval(round(min(max(_TICK_MS, _PACE * spent_ms), _SLOWEST_TICK_MS)))
 
     def _hand_out(self) -> None:
-        pending: dict[str, list[Delta]] = {}
+        deltas: dict[str, list[Delta]] = {}
         while self._events:
             event = self._events.popleft()
             if isinstance(event, Delta):
-                pending.setdefault(event.request_id, []).append(event)
+                deltas.setdefault(event.request_id, []).append(event)
                 continue
             if isinstance(event, Finished | Failed):
-                self._emit_deltas(pending.pop(event.request_id, []))
+                self._emit_deltas(deltas.pop(event.request_id, []))
             self._dispatch(event)
-        for deltas in pending.values():
-            self._emit_deltas(deltas)
+        for of_one in deltas.values():
+            self._emit_deltas(of_one)
 
     def _emit_deltas(self, deltas: Sequence[Delta]) -> None:
         if deltas:
@@ -330,8 +332,11 @@ class EngineBridge(QObject):
                 self.turns_dropped.emit(event)
             case PrefillProgress():
                 self.prefill_progressed.emit(event)
+            case Prepared() | PrepareCancelled():
+                self._preparing.discard(event.request_id)
+                self.prepare_ended.emit(event)
             case Counted():
-                self._counts.discard(event.request_id)
+                self._questions.pop(event.request_id, None)
                 self.counted.emit(event.request_id, event.num_tokens)
             case LogLine():
                 _ENGINE_LOG.log(event.level, "%s", event.text)
@@ -352,17 +357,17 @@ class EngineBridge(QObject):
                 self._loads.discard(event.request_id)
                 self.load_cancelled.emit(event.request_id)
             case EngineDescribed():
-                self._descriptions.discard(event.request_id)
+                self._questions.pop(event.request_id, None)
                 self._engine = event.description
                 self.engine_described.emit(event.description)
             case MachineMeasured():
-                self._measures.discard(event.request_id)
+                self._questions.pop(event.request_id, None)
                 self.machine_measured.emit(event.speed)
             case CacheDescribed():
-                self._cache_questions.discard(event.request_id)
+                self._questions.pop(event.request_id, None)
                 self.cache_described.emit(event)
             case DraftSet():
-                self._drafts.discard(event.request_id)
+                self._questions.pop(event.request_id, None)
                 self.draft_set.emit(event.request_id, event.draft)
             case EngineDied():
                 _LOG.warning("the engine died: %s", event.error.message)
@@ -378,20 +383,17 @@ class EngineBridge(QObject):
         elif event.request_id in self._replies:
             self._replies.discard(event.request_id)
             self.reply_failed.emit(event.request_id, event.error)
-        elif event.request_id in self._counts:
-            self._counts.discard(event.request_id)
-            self.count_failed.emit(event.request_id, event.error)
-        elif event.request_id in self._measures:
-            self._measures.discard(event.request_id)
-            self.machine_not_measured.emit(event.error)
-        elif event.request_id in self._cache_questions:
-            self._cache_questions.discard(event.request_id)
-            self.cache_not_described.emit(event.request_id)
-        elif event.request_id in self._drafts:
-            self._drafts.discard(event.request_id)
-            self.draft_refused.emit(event.request_id, event.error)
-        else:
-            self._descriptions.discard(event.request_id)
+        elif event.request_id in self._preparing:
+            self._preparing.discard(event.request_id)
+            self.prepare_ended.emit(event)
+        elif (tell := self._questions.pop(event.request_id, None)) is not None:
+            tell(event)
+
+    def _ask(self, kind: str, on_failure: Callable[[Failed], None]) -> str:
+        """Return the id of a question that gets exactly one answer."""
+        request_id = _new_id(kind)
+        self._questions[request_id] = on_failure
+        return request_id
 
 
 def _new_id(kind: str) -> str:

@@ -1,4 +1,4 @@
-"""Several pieces of a reply told as one."""
+"""The deltas of a moment as one, so that the window shows them in one go."""
 
 from collections.abc import Sequence
 
