@@ -1,5 +1,9 @@
 """Where the letters of a rendered text stand in its source, which holds the same words with marks between them."""
 
+import re
+
+_WORDLY = re.compile(r"[^\W_]")
+_NEAR = 300  # characters of marks at most: the line below the head of a table
 _CONTEXT = 3  # letters that have to agree where more than marks was passed over
 _FAR = 2_000  # characters that are passed over at most: a link's target
 _BLANKS = dict.fromkeys(map(ord, "\n\t\u00a0\u2028\u2029\ufdd0\ufdd1"), " ")
@@ -32,10 +36,5 @@ def source_places(shown: str, source: str) -> list[int]:
 
 def _behind_marks(letter: str, source: str, position: int) -> int:
     """Return where `letter` comes next with nothing before it that is a letter or a figure, else -1."""
-    while position < len(source):
-        if source[position] == letter:
-            return position
-        if source[position].isalnum():
-            return -1
-        position += 1
-    return -1
+    found = source.find(letter, position, position + _NEAR)
+    return -1 if found >= 0 and _WORDLY.search(source, position, found) else found

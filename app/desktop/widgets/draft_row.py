@@ -61,13 +61,13 @@ class DraftRow(QWidget):
         self._candidate = candidate
         check = candidate.check
         if check.reason:
-            note = isolated(shortened(f"{check.reason} {check.hint}".strip(), _MAX_TEXT))
+            note = isolated(shortened(check.reason, _MAX_TEXT))
         else:
             takes = self.tr("Takes {size} of memory.").format(size=bytes_text(check.memory_bytes))
             note = isolated(shortened(" ".join((takes, *check.notes)), _MAX_TEXT))
         self._note.setText(breakable(note))
         self._note.show()
-        self.box.setToolTip(tool_tip_text(str(candidate.path)))
+        self.box.setToolTip(tool_tip_text("\n".join(filter(None, (str(candidate.path), check.hint)))))
         self.box.setAccessibleDescription(note)
         self.set_chosen(self.box.isChecked())
 

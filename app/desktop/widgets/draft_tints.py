@@ -83,14 +83,15 @@ def _runs(shown: str, source: str, spans: list[tuple[int, int]]) -> Iterator[tup
     if sum(place >= 0 for place in letters) < _LEAST_FOUND * len(letters):
         return
     begin: int | None = None
-    end = position = 0  # of the run: the last drafted letter; blanks that were made behind it are not part of it
+    end = position = 0  # of the run: blanks at its ends, and breaks between blocks and cells, are no part of it
     for letter, place in zip(shown, places, strict=True):
         width = 2 if letter > "\uffff" else 1
-        if place >= 0 and is_drafted[place]:
-            begin, end = position if begin is None else begin, position + width
-        elif place >= 0 and begin is not None:
+        is_over = letter == "\n" or (place >= 0 and not is_drafted[place])
+        if begin is not None and is_over:
             yield begin, end
             begin = None
+        elif place >= 0 and is_drafted[place] and not letter.isspace():
+            begin, end = position if begin is None else begin, position + width
         position += width
     if begin is not None:
         yield begin, end

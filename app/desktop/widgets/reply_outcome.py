@@ -84,6 +84,8 @@ def outcome_details(turn: ReplyTurn) -> str:
         lines.append(translate("ReplyOutcome", "Thinking: {tokens}, {time}").format(tokens=tokens, time=time))
     if drafted := acceptance_text(turn.speculative):
         lines.append(translate("ReplyOutcome", "Drafts: {accepted}").format(accepted=drafted))
+    if slower := slower_text(turn.speculative):
+        lines.append(slower)
     if metrics.seed is not None:
         lines.append(translate("ReplyOutcome", "Seed: {seed}").format(seed=metrics.seed))
     return "\n".join(lines)
@@ -115,9 +117,9 @@ def dropped_details(dropped: TurnsDropped) -> str:
 def _drafting_text(turn: ReplyTurn) -> str:
     """Return what drafting gained or why it was given up; empty where neither is worth a word."""
     stats = turn.speculative
-    if stats is None or stats.state is DraftState.SLOWER:
-        return slower_text(stats)
-    is_gain = stats.net_speedup is not None and stats.net_speedup >= _LEAST_GAIN
+    if stats is not None and stats.state is DraftState.SLOWER:
+        return translate("ReplyOutcome", "drafting off")
+    is_gain = stats is not None and stats.net_speedup is not None and stats.net_speedup >= _LEAST_GAIN
     return translate("ReplyOutcome", "drafting {speed}").format(speed=speed_text(stats)) if is_gain else ""
 
 
