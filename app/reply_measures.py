@@ -8,6 +8,7 @@ import msgspec
 
 from app.settings import Settings
 from engine import (
+    CacheSource,
     ModelDescription,
     RequestMetrics,
     bandwidth_share,
@@ -25,7 +26,8 @@ def completed(
     Args:
         joules: drawn for this reply, None where that cannot be known; of replies that ran at once, each one's part.
     """
-    energy = None if joules is None else joules_per_token(joules, metrics.num_generated_tokens)
+    is_stored = metrics.cache_source is CacheSource.RESPONSE  # nothing was computed for it
+    energy = None if joules is None or is_stored else joules_per_token(joules, metrics.num_generated_tokens)
     price = settings.electricity_price
     return msgspec.structs.replace(
         metrics,

@@ -150,6 +150,16 @@ class Settings:
             section="Prompt cache",
         ),
     ] = -1
+    response_cache: Annotated[
+        bool,
+        SettingInfo(
+            type=bool,
+            label="Keep whole replies",
+            help="The same question, at temperature 0 or with a fixed seed, gets its reply again at once, marked as "
+            "from the cache. Off keeps none and deletes what there is.",
+            section="Prompt cache",
+        ),
+    ] = False
     read_ahead_above: Annotated[
         int,
         SettingInfo(

@@ -18,7 +18,9 @@ from engine.backend import (
     Backend,
     BatchPart,
     DecodeStatus,
+    DraftSampler,
     OnProgress,
+    Proposal,
     StateBytes,
     StateKeys,
     TensorImportance,
@@ -37,7 +39,7 @@ from engine.messages import (
     ModelDescription,
     RunBareLoop,
 )
-from engine.params import ModelParams, SamplingParams
+from engine.params import MAX_DRAFT, ModelParams, SamplingParams
 
 _MARK = 4096  # a cell holds its token, plus this times a number for the adapters it was computed with
 _THREAD_MARK = 200_000  # beyond the numbers of adapters
@@ -69,7 +71,7 @@ class FakeSampler:
     def __init__(self, backend: "FakeBackend") -> None:
         self._backend = backend
 
-    def sample(self, row: int) -> int:
+    def sample(self, row: int, proposal: Proposal | None = None) -> int:
         """See Sampler."""
         return self._backend.next_token(row)
 
@@ -161,8 +163,12 @@ class FakeBackend:
                     self._cell_users[self._next_cell] += 1
                     self._next_cell += 1
             self._forget_old(part.seq_id, len(held))
-            self._rows.append([token for _, token in held] if part.wants_logits else [])
+            self._note_rows(part, [token for _, token in held])
         return DecodeStatus.DONE
+
+    def _note_rows(self, part: BatchPart, held: list[int]) -> None:
+        if part.wants_logits:
+            self._rows += [held[: len(held) - left] for left in range(part.num_drafted, -1, -1)]
 
     def _mark(self, num_tokens: int) -> int:
         n_threads = self.n_threads[0 if num_tokens == 1 else 1]
@@ -170,7 +176,7 @@ class FakeBackend:
 
     def next_token(self, row: int) -> int:
         """Return the token that follows the sequence of a row: the next byte of a word chosen by all bytes so far."""
-        assert self._rows[row], "the row has no logits"
+        assert 0 <= row < len(self._rows), "the row has no logits"
         tokens = [value % _MARK for value in self._rows[row]]
         pieces, control_ids = self.vocabulary.pieces, self.vocabulary.control_ids
         last_control = max((i for i, token in enumerate(tokens) if token in control_ids), default=-1)
@@ -197,9 +203,14 @@ class FakeBackend:
         *,
         matcher: Matcher | None = None,
         is_thinking: bool = False,
+        is_drafted: bool = False,
     ) -> FakeSampler:
         """See Backend."""
         return FakeSampler(self)
+
+    def new_draft_sampler(self, params: SamplingParams, seed: int) -> DraftSampler:
+        """See Backend."""
+        raise NotImplementedError
 
     def load_adapters(self, adapters: Sequence[Adapter]) -> AdapterKey:
         """See Backend; a path that begins with `missing` is not there."""
@@ -220,6 +231,11 @@ class FakeBackend:
     def max_step_tokens(self) -> int:
         """See Backend."""
         return self.description.n_batch
+
+    @property
+    def max_step_logits(self) -> int:
+        """See Backend."""
+        return self.description.n_seq_max + MAX_DRAFT
 
     @property
     def mixes_parts(self) -> bool:

@@ -8,11 +8,11 @@ from collections.abc import Callable, Iterable
 from engine.backend import Backend, DecodeStatus
 from engine.cache_report import report_of
 from engine.errors import DecodeFailed, EngineError, RequestError, overflow_error
+from engine.idle_work import IdleWork
 from engine.kv_cache import KVCache
 from engine.messages import Event, Failed, FinishReason, RequestState, StateChanged
 from engine.miss_cause import ChatLedger
 from engine.prompt_cache import PromptCache
-from engine.read_ahead import ReadAhead
 from engine.scheduler import PlannedPart, Scheduler
 from engine.sequence import Prompt, Sequence
 from engine.slot_room import SlotRoom
@@ -53,8 +53,8 @@ class Engine:
             mixes_parts=backend.mixes_parts,
         )
         self._ledger = ChatLedger(self._cache.common)
-        self._read_ahead = ReadAhead(backend, self._cache)
         self.room = SlotRoom(backend, self._cache, prompt_cache or PromptCache())
+        self.idle = IdleWork(backend, self._cache, self.room, self.threads)
         self._is_admission_due = False
         self._events: list[Event] = []
         self._abort_lock = threading.Lock()  # guards the three below: Abort arrives on another thread
@@ -65,11 +65,11 @@ class Engine:
     @property
     def has_work(self) -> bool:
         """Whether `step()` has something to do."""
-        return bool(self._scheduler.running or self._scheduler.waiting or self._read_ahead.is_due)
+        return bool(self._scheduler.running or self._scheduler.waiting or self.idle.is_due)
 
     def add(self, prompt: Prompt) -> list[Event]:
         """Take a request in; it starts at the next step that has room for it."""
-        self._read_ahead.drop()
+        self.idle.make_way()
         if not prompt.tokens:  # it would take its first token from a neighbour's logits
             error: RequestError = RequestError("The prompt is empty.", "Write something first.")
             return [Failed(request_id=prompt.request_id, error=error.info())]
@@ -95,6 +95,7 @@ class Engine:
         goes on, since breaking it loses their rows too; unless it is a long one: then they are computed again. Where
         breaking off costs the way back to a checkpoint, only a long step of this request alone is worth it.
         """
+        self.idle.preparations.request_abort(request_id)
         with self._abort_lock:
             if request_id in self._open:
                 self._abort_wanted.add(request_id)
@@ -103,7 +104,7 @@ class Engine:
 
     def drop_read_ahead(self) -> None:
         """Make way for what has come; safe from any thread."""
-        self._read_ahead.drop()
+        self.idle.make_way()
 
     def step(self) -> list[Event]:
         """Compute one batch and return what it brought."""
@@ -112,8 +113,7 @@ class Engine:
         if self._events:  # who was let in is told before the step, which may take seconds
             return self._take_events()
         if not (self._scheduler.running or self._scheduler.waiting):
-            self._read_ahead.step()
-            return []
+            return self.idle.step()
         if not self._scheduler.running:  # the first one waits for the disk
             self.room.wait(self._scheduler.waiting[0], _DISK_WAIT_S)
             return []
@@ -140,11 +140,13 @@ class Engine:
         for sequence in [*self._scheduler.running, *self._scheduler.waiting]:
             if gone is None or sequence.prompt.chat_id in gone:
                 sequence.is_private = True
+        self.idle.preparations.forget(gone)
         self.room.forget(gone)
 
     def fail_all(self, error: EngineError) -> list[Event]:
         """Fail every request, before the model goes."""
-        self._read_ahead.drop()
+        self.idle.make_way()
+        self._events += self.idle.preparations.fail_all(error)
         for sequence in [*self._scheduler.running, *self._scheduler.waiting]:
             self._fail(sequence, error)
         return self._take_events()
@@ -285,7 +287,8 @@ class Engine:
         self.room.note_prefill(self._scheduler.prefill_s_per_token)
         if (changed := self.threads.end(duration_s)) is not None:
             self._events.append(changed)
-        for row, (sequence, part) in enumerate(planned):
+        row = 0
+        for sequence, part in planned:
             assert sequence.slot is not None
             self._cache.append(sequence.slot, part.tokens)
             if sequence.state is RequestState.PREFILL:
@@ -297,6 +300,7 @@ class Engine:
             if part.wants_logits:
                 sequence.num_threads = self.threads.count
                 self._sample(sequence, row)
+                row += 1
 
     def _sample(self, sequence: Sequence, row: int) -> None:
         assert sequence.sampler is not None
@@ -350,7 +354,7 @@ class Engine:
         if sequence.slot is not None:
             held = sequence.prompt_tokens if sequence.stop_string else [*sequence.slot.tokens]
             self._ledger.note(sequence.prompt.chat_id, held, sequence.adapters)
-            self._read_ahead.note(sequence.slot, sequence.tokens_ahead(reason))
+            self.idle.note_reply(sequence.slot, sequence.tokens_ahead(reason))
             self.room.note_end(sequence)
         self._end(sequence)
         self._events.extend(sequence.finish(reason, self._peak_memory()))

@@ -7,7 +7,7 @@ from engine.backend import AdapterKey, Sampler, Vocabulary
 from engine.grammar import Matcher
 from engine.messages import Adapter, Delta, Finished, FinishReason, PrefillProgress, RequestState, TurnsDropped
 from engine.metrics import CacheReport, CacheSource, RequestMetrics
-from engine.params import SamplingParams
+from engine.params import SamplingParams, SpeculativeParams
 from engine.reasoning import ThinkingStart
 from engine.reply_text import ReplyText
 from engine.slot import Slot, Snapshot
@@ -32,6 +32,7 @@ class Prompt(NamedTuple):
             ahead.
         is_private: whether it may be written nowhere.
         message_ends: how many tokens the prompt has up to the end of each message; none where it is not known.
+        speculative: whether tokens of the reply are drafted ahead.
     """
 
     request_id: str
@@ -50,6 +51,7 @@ class Prompt(NamedTuple):
     next_turn_tokens: tuple[int, ...] = ()
     is_private: bool = False
     message_ends: tuple[int, ...] = ()
+    speculative: SpeculativeParams = SpeculativeParams()
 
 
 class Sequence:

@@ -10,6 +10,7 @@ from typing import NamedTuple
 from engine.backend import AdapterKey, Backend
 from engine.chat_saver import MIN_KEPT_TOKENS, ChatSaver
 from engine.checkpoints import new_checkpoint
+from engine.folder_entry import FileRead, FolderEntry
 from engine.free_memory import free_memory
 from engine.kv_cache import KVCache
 from engine.messages import KeptPrompt, MemoryKind
@@ -20,7 +21,6 @@ from engine.reuse_cost import ReuseCost
 from engine.sequence import Sequence
 from engine.slot import Acquired, Slot, Snapshot
 from engine.snapshot_file import FileFault
-from engine.snapshot_folder import FileRead, FolderEntry
 
 _LOG = logging.getLogger(__name__)
 _LONGEST_STALL_S = 0.05  # of running replies, for a copy that only makes the next steps faster
@@ -88,6 +88,11 @@ class SlotRoom:
             can_cut=self._can_cut,
         )
         cache.on_give_up = self._keep
+
+    @property
+    def can_reuse(self) -> bool:
+        """Whether requests may go on from what others have left."""
+        return self._prompt_cache.params.reuse
 
     # --- requests ---
 
@@ -218,13 +223,17 @@ class SlotRoom:
     def describe(self) -> list[KeptPrompt]:
         """Return what slots and memory hold."""
         held = [
-            _described(CacheSource.SLOT, self._model_name, slot.tokens, self._bytes_of(slot), slot.chat_id)
+            KeptPrompt(
+                source=CacheSource.SLOT,
+                model_name=self._model_name,
+                num_tokens=len(slot.tokens),
+                num_bytes=self._bytes_of(slot),
+                chat_id=slot.chat_id,
+                last_used=None,
+            )
             for slot in self._cache.idle_slots()
         ]
-        return held + [
-            _described(CacheSource.RAM, self._model_name, entry.tokens, entry.num_bytes, entry.chat_id, entry.last_used)
-            for entry in self._store.entries
-        ]
+        return held + self._store.describe(self._model_name)
 
     @property
     def ram_bytes(self) -> tuple[int, int]:
@@ -251,6 +260,15 @@ class SlotRoom:
                     self._cache.clear(slot)
                 else:
                     slot.is_private = True
+
+    def forget_named(self, names: Iterable[str]) -> None:
+        """Drop what is kept under names; chats that have begun with it go on."""
+        self._close_opened()
+        self._reads.clear()
+        for tokens in self._store.forget_named(names):
+            for slot in self._cache.idle_slots():
+                if slot.tokens == tokens:
+                    self._cache.clear(slot)
 
     # --- leaving ---
 
@@ -364,7 +382,7 @@ class SlotRoom:
         ]
         snapshot = Snapshot(content.state, entry.tokens, entry.adapters, checkpoints)
         self._cache.adopt(snapshot)
-        stored = StoredPrompt(snapshot, chat_id=entry.chat_id, is_private=False)
+        stored = StoredPrompt(snapshot, chat_id=entry.chat_id or None, is_private=False, name=entry.label)
         stored.source, stored.file_name, stored.cost_s = CacheSource.DISK, entry.name, read.seconds
         return stored
 
@@ -378,21 +396,3 @@ class SlotRoom:
 def _has_memory(num_bytes: int) -> bool:
     """Whether a copy of so many bytes leaves others enough: the system ends a process that takes more than there is."""
     return num_bytes <= free_memory().resident_bytes // 2
-
-
-def _described(
-    source: CacheSource,
-    model_name: str,
-    tokens: "list[int] | array[int]",
-    num_bytes: int,
-    chat_id: str | None,
-    last_used: float | None = None,
-) -> KeptPrompt:
-    return KeptPrompt(
-        source=source,
-        model_name=model_name,
-        num_tokens=len(tokens),
-        num_bytes=num_bytes,
-        chat_id=chat_id,
-        last_used=last_used,
-    )

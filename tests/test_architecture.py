@@ -29,6 +29,7 @@ SEAMS: dict[str, tuple[str, ...]] = {
     "PySide6": ("app/desktop/",),
     "shiboken6": ("app/desktop/",),
     "sqlite3": ("app/store/",),
+    "pypdf": ("app/pdf_text.py",),
     # Code that comes with data: a worker taken over by a hostile file must not run any in the front end.
     "pickle": (),
     "marshal": (),
@@ -47,9 +48,11 @@ CLIENT_HALF = {
 WORKER_HALF = {
     *("worker", "worker_loop", "failures", "core", "scheduler", "sequence", "kv_cache", "prompt_store", "read_ahead"),
     *("checkpoints", "overflow", "grammar", "measuring", "machine_speed"),
+    *("idle_work", "preparing"),
     *("miss_cause", "peak_memory", "probe_child"),
     *("slot", "slot_room", "chat_saver", "prompt_cache", "reuse_cost", "cache_report", "cache_commands"),
-    *("snapshot_file", "snapshot_folder", "folder_lock", "message_places", "version"),
+    *("snapshot_file", "snapshot_folder", "folder_entry", "folder_lock", "message_places", "version"),
+    *("prompt_making", "disk_thread", "response_cache", "response_file", "response_folder", "aborts", "sampled_rows"),
     *("speculative", "sampling", "threads", "thread_governor", "step_cost", "stopping", "detokenizer"),
     *("tokenizer_thread", "tokenizing"),
     *("chat_template", "chat_formats", "chat_forms", "template_renderer", "template_child", "special_texts"),

@@ -3,6 +3,7 @@
 import argparse
 import dataclasses
 import sys
+import uuid
 from collections.abc import Callable
 
 import msgspec
@@ -10,6 +11,7 @@ import msgspec
 from app.adapter_files import open_adapter_files
 from app.battery import may_read_ahead
 from app.cli.adapter_commands import with_named_adapters
+from app.cli.attached import beginning_of, prepare, prepared_sentence, read_documents, wait_until_written
 from app.cli.chat_options import (
     Conversation,
     add_chat_arguments,
@@ -21,6 +23,7 @@ from app.cli.chat_options import (
 from app.cli.chat_plan import ChatPlan, make_plan, note_chat_format, remember_model
 from app.cli.outcome import (
     CONTEXT_FULL,
+    FROM_CACHE,
     ONLY_THOUGHT,
     ExitCode,
     dropped_sentence,
@@ -33,6 +36,7 @@ from app.cli.reply_printer import ReplyPrinter
 from app.cli.session import Answer, ChatSession
 from app.cli.streams import is_terminal, read_standard_input, read_text_file
 from app.cli.terminal_text import is_blank
+from app.document_text import Document, join_documents
 from app.energy import EnergyMeter
 from app.errors import UsageError
 from app.known_models import KnownModels
@@ -41,6 +45,7 @@ from app.paths import Paths
 from app.reply_measures import completed
 from app.settings import SettingsStore
 from engine import (
+    CacheSource,
     ChatMessage,
     Delta,
     EngineClient,
@@ -72,6 +77,7 @@ def run(options: argparse.Namespace, paths: Paths, make_client: MakeClient | Non
         AppError, ModelsError, EngineError: it could not begin.
     """
     sampling, params = sampling_params(options), model_params(options)
+    documents = read_documents(options.document)
     conversations = _conversations(options)
     store = SettingsStore(paths.settings_file)
     settings, notice = store.load()
@@ -85,9 +91,10 @@ def run(options: argparse.Namespace, paths: Paths, make_client: MakeClient | Non
         if conversations is None:
             from app.cli.interactive import InteractiveChat  # needs prompt_toolkit, which takes a while to load
 
-            return InteractiveChat(session, plan, paths, store).run()
+            return InteractiveChat(session, plan, paths, store, documents=documents, prepares=options.prepare).run()
         with session.interrupted_by_ctrl_c():
-            return _OneShot(session, plan, store, KnownModels.in_paths(paths), as_json=options.json).run(conversations)
+            once = _OneShot(session, plan, store, KnownModels.in_paths(paths), documents, as_json=options.json)
+            return once.run(conversations, prepares=options.prepare)
 
 
 def _conversations(options: argparse.Namespace) -> list[Conversation] | None:
@@ -109,6 +116,8 @@ def _conversations(options: argparse.Namespace) -> list[Conversation] | None:
         # The line break that ends a file is not part of what is asked.
         prompt = prompt.removesuffix("\n").removesuffix("\r")
     if is_blank(prompt):
+        if options.prepare:
+            return []
         raise UsageError("There is nothing to ask: the prompt is empty.", 'Give one, as in `fireside chat "Hello"`.')
     return [Conversation((prompt,))]
 
@@ -117,17 +126,28 @@ class _OneShot:
     """Loads, asks everything in turn, and prints what comes."""
 
     def __init__(
-        self, session: ChatSession, plan: ChatPlan, store: SettingsStore, known: KnownModels, *, as_json: bool
+        self,
+        session: ChatSession,
+        plan: ChatPlan,
+        store: SettingsStore,
+        known: KnownModels,
+        documents: tuple[Document, ...],
+        *,
+        as_json: bool,
     ) -> None:
         self._session = session
         self._plan = plan
         self._store = store
         self._known = known
+        self._documents = documents
+        self._as_json = as_json
         self._settings = store.load()[0]
         self._meter = EnergyMeter(self._settings.power_watts)
         self._printer: _PlainPrinter | _JsonPrinter = _JsonPrinter() if as_json else _PlainPrinter()
 
-    def run(self, conversations: list[Conversation]) -> ExitCode:
+    def run(self, conversations: list[Conversation], *, prepares: bool = False) -> ExitCode:
+        if prepares:  # before the model is loaded for nothing
+            beginning_of(self._system, self._documents)
         for _ in self._session.load(self._plan.path, self._plan.params, self._known):
             pass
         if self._session.model is not None:
@@ -136,20 +156,37 @@ class _OneShot:
             if notice:
                 print(f"fireside: {notice}", file=sys.stderr)
         remember_model(self._store, self._plan.last_model)
+        prepared = None
+        if prepares:
+            prepared = prepare(self._session, self._plan, self._system, self._documents, as_json=self._as_json)
+            if prepared is None:
+                return ExitCode.INTERRUPTED
+            if not self._as_json:
+                print(f"fireside: {prepared_sentence(prepared)}", file=sys.stderr)
+        worst = self._converse_in_all(conversations)
+        if prepared is not None and worst not in (ExitCode.ENGINE_DIED, ExitCode.INTERRUPTED):
+            wait_until_written(self._session, prepared)
+        return worst
+
+    @property
+    def _system(self) -> tuple[ChatMessage, ...]:
+        return (ChatMessage(Role.SYSTEM, self._plan.system),) if self._plan.system else ()
+
+    def _converse_in_all(self, conversations: list[Conversation]) -> ExitCode:
         worst = ExitCode.DONE
-        for number, conversation in enumerate(conversations, 1):
-            code = self._converse(conversation, chat_id=f"chat-{number}")
+        for conversation in conversations:
+            code = self._converse(conversation, chat_id=f"terminal-{uuid.uuid4().hex}")  # the engine may write it
             if code in (ExitCode.ENGINE_DIED, ExitCode.INTERRUPTED):
                 return code
             worst = max(worst, code)
         return worst
 
     def _converse(self, conversation: Conversation, *, chat_id: str) -> ExitCode:
-        system = self._plan.system
-        history: list[ChatMessage] = [ChatMessage(Role.SYSTEM, system)] if system else []
+        history = list(self._system)
         worst = ExitCode.DONE
+        documents = self._documents
         for turn in conversation.turns:
-            question = ChatMessage(Role.USER, turn)
+            question = ChatMessage(Role.USER, join_documents(documents, turn))
             try:
                 answer = self._ask((*history, question), chat_id)
             except EngineError as error:
@@ -161,6 +198,7 @@ class _OneShot:
                 continue  # the question is dropped: its answer is not there to go on from
             if self._session.was_interrupted:
                 return ExitCode.INTERRUPTED
+            documents = ()
             history += [question, ChatMessage(Role.ASSISTANT, answer.finished.text, answer.finished.thinking)]
         return worst
 
@@ -271,6 +309,8 @@ class _PlainPrinter:
         self._end_line()
         if not self._is_terminal and answer.finished.thinking and is_blank(answer.finished.text):
             print(f"fireside: {ONLY_THOUGHT}", file=sys.stderr)
+        if answer.finished.metrics.cache_source is CacheSource.RESPONSE:
+            print(f"fireside: {FROM_CACHE}", file=sys.stderr)
         if answer.finished.finish_reason is FinishReason.CONTEXT_FULL:
             print(f"fireside: {CONTEXT_FULL}", file=sys.stderr)
 

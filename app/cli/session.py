@@ -17,6 +17,7 @@ from engine import (
     Abort,
     Adapter,
     BuildImportance,
+    CacheDescribed,
     CacheParams,
     CacheTypeRow,
     CacheTypesMeasured,
@@ -24,6 +25,7 @@ from engine import (
     ChatMessage,
     Command,
     Delta,
+    DescribeCache,
     DescribeEngine,
     EngineClient,
     EngineDescribed,
@@ -49,6 +51,9 @@ from engine import (
     ModelParams,
     Overflow,
     PrefillProgress,
+    Prepare,
+    PrepareCancelled,
+    Prepared,
     PromptOptions,
     Rendered,
     RenderPrompt,
@@ -62,11 +67,12 @@ _LOG = logging.getLogger(__name__)
 _ENGINE_LOG = logging.getLogger("engine.worker")
 # Where a wait cannot be interrupted by a signal (Windows), Ctrl-C is seen after at most this long.
 _POLL_S = 0.2
-_Answer = TypeVar("_Answer", Rendered, EngineDescribed, CacheTypesMeasured, MachineMeasured)
-_Asking = RenderPrompt | DescribeEngine | MeasureCacheTypes | MeasureMachine
+_Answer = TypeVar("_Answer", Rendered, EngineDescribed, CacheTypesMeasured, MachineMeasured, CacheDescribed)
+_Asking = RenderPrompt | DescribeEngine | DescribeCache | MeasureCacheTypes | MeasureMachine
 _FINAL = (
     *(Finished, Failed, ModelLoaded, LoadCancelled, Rendered),
     *(EngineDescribed, CacheTypesMeasured, MachineMeasured, ImportanceBuilt, ImportanceCancelled),
+    *(Prepared, PrepareCancelled, CacheDescribed),
 )
 
 # A chat goes on when it is longer than the context; that it was cut is said.
@@ -191,6 +197,7 @@ class ChatSession:
         chat_id: str | None = None,
         adapters: tuple[Adapter, ...] = (),
         options: PromptOptions = USUAL_OPTIONS,
+        is_fresh: bool = False,
     ) -> Iterator[TurnsDropped | PrefillProgress | Delta | Answer]:
         """Request a reply, yielding what comes of it; the last item is the Answer.
 
@@ -210,6 +217,7 @@ class ChatSession:
                 adapters=adapters,
                 options=options,
                 read_ahead=self.may_read_ahead,
+                is_fresh=is_fresh,
             )
         )
         for event in self._answers(request_id, Abort(request_id=request_id)):
@@ -226,6 +234,39 @@ class ChatSession:
                     self._raise(event)
                 case _:
                     pass
+
+    def prepare(
+        self,
+        messages: tuple[ChatMessage, ...],
+        name: str,
+        *,
+        adapters: tuple[Adapter, ...] = (),
+        options: PromptOptions = USUAL_OPTIONS,
+    ) -> Iterator[PrefillProgress | Prepared]:
+        """Have the beginning of a prompt read, yielding how far it is; Prepared comes last, unless it was given up.
+
+        Raises:
+            EngineError: it cannot be read.
+        """
+        request_id = self._next_id("prepare")
+        self.was_interrupted = False
+        self._send(Prepare(request_id=request_id, messages=messages, name=name, adapters=adapters, options=options))
+        for event in self._answers(request_id, Abort(request_id=request_id)):
+            match event:
+                case PrefillProgress() | Prepared():
+                    yield event
+                case Failed():
+                    self._raise(event)
+                case _:
+                    pass
+
+    def describe_cache(self) -> CacheDescribed:
+        """Return what is kept of prompts.
+
+        Raises:
+            EngineError: the engine did not start, or died.
+        """
+        return self._only_answer(DescribeCache(request_id=self._next_id("cache")), CacheDescribed)
 
     def render(self, messages: tuple[ChatMessage, ...], options: PromptOptions = USUAL_OPTIONS) -> str:
         """Return the prompt text of a chat.

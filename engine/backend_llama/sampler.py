@@ -8,6 +8,7 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 import numpy.typing as npt
 
+from engine.backend import Proposal
 from engine.backend_llama.constrained import ConstrainedSampler
 from engine.backend_llama.library import library
 from engine.errors import DecodeFailed, InvalidParams
@@ -91,7 +92,7 @@ class GreedySampler:
     def __init__(self, source: LogitSource) -> None:
         self._source = source
 
-    def sample(self, row: int) -> int:
+    def sample(self, row: int, proposal: Proposal | None = None) -> int:
         """See Sampler."""
         return self.choose(row)
 
@@ -153,7 +154,7 @@ class ChainSampler:
             entry.token, entry.bias = token, bias
         return biases
 
-    def sample(self, row: int) -> int:
+    def sample(self, row: int, proposal: Proposal | None = None) -> int:
         """See Sampler."""
         self._check(row)
         index = self._source.output_index(row)

@@ -1,5 +1,6 @@
 """What must not be done on the window's thread while replies are written: compiling rules, walking through text."""
 
+import functools
 import threading
 from collections.abc import Iterator
 
@@ -25,6 +26,11 @@ def background(qtbot: QtBot) -> Iterator[Background]:
     background.deleteLater()
 
 
+def has_more(got: list[LineSpans], before: int) -> bool:
+    """Tell whether something came."""
+    return len(got) > before
+
+
 def test_first_code_of_a_language_is_coloured_beside_the_windows_thread(
     background: Background, qtbot: QtBot, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -38,9 +44,10 @@ def test_first_code_of_a_language_is_coloured_beside_the_windows_thread(
     monkeypatch.setattr(highlighting, "lex", noting)
     lexer = CodeLexer(background)
     got: list[LineSpans] = []
-    for number, language in enumerate(("python", "python", "rust", "no-such-language", "no-such-language", ""), 1):
+    for language in ("python", "python", "rust", "no-such-language", "no-such-language", ""):
+        before = len(got)
         lexer.request("x = 1", language, got.append)
-        qtbot.waitUntil(lambda number=number: len(got) == number)
+        qtbot.waitUntil(functools.partial(has_more, got, before))
     assert used == [
         ("python", False),
         ("python", True),

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from engine.backend import Backend, BatchPart, DecodeStatus, Vocabulary
+from engine.backend import Backend, BatchPart, DecodeStatus, Proposal, Vocabulary
 from engine.backend_llama import LlamaLoader
 from engine.core import Engine
 from engine.errors import EngineError
@@ -47,7 +47,7 @@ class _Recorder:
         self._end_ids = list(backend.vocabulary.end_ids)
         self._seen = seen
 
-    def sample(self, row: int) -> int:
+    def sample(self, row: int, proposal: Proposal | None = None) -> int:
         """See Sampler."""
         logits: _Logits = self._backend.logits(row).copy()
         self._seen.append(logits)

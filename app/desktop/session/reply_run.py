@@ -97,6 +97,7 @@ class ReplyRun(QObject):
             adapters=engine_adapters(self.reply.settings),
             read_ahead=may_read_ahead,
             is_private=store is None or not store.is_kept,  # what is not kept here is kept nowhere
+            is_fresh=self.reply.source_id is not None and not self.reply.is_continuation,  # it was asked for again
         )
         if self._costs is not None:
             self._costs.begin(self._request_id)
@@ -201,6 +202,8 @@ class ReplyRun(QObject):
         reply.state = ReplyState.DONE
         reply.finish_reason, reply.stop_string = event.finish_reason, event.stop_string
         reply.metrics, reply.cache = event.metrics, event.cache
+        if reply.is_stored:
+            reply.thinking_s = self._begun.thinking_s  # nobody thought
         # A reply that went on has tokens of two requests, and only its text says where the first ended.
         reply.token_ids = event.token_ids if not self._before.text and not self._before.thinking else ()
         self._close(event)

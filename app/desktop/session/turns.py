@@ -2,12 +2,23 @@
 
 import dataclasses
 import enum
+import functools
 import time
 import uuid
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
-from engine import CacheReport, ErrorInfo, FinishReason, PrefillProgress, RequestMetrics, RequestState, TurnsDropped
+from app.document_text import Document, split_documents
+from engine import (
+    CacheReport,
+    CacheSource,
+    ErrorInfo,
+    FinishReason,
+    PrefillProgress,
+    RequestMetrics,
+    RequestState,
+    TurnsDropped,
+)
 
 _UNFINISHED = (FinishReason.ABORT, FinishReason.LENGTH, FinishReason.CONTEXT_FULL)
 
@@ -62,9 +73,14 @@ class _Placed:
 
 @dataclasses.dataclass(eq=False)
 class UserTurn(_Placed):
-    """What the user said, exactly as typed."""
+    """What the user said, exactly as typed, behind the documents that are part of it."""
 
     text: str
+
+    @functools.cached_property
+    def parts(self) -> tuple[tuple[Document, ...], str]:
+        """The documents, and what was typed."""
+        return split_documents(self.text)
 
 
 class Begun(NamedTuple):
@@ -137,6 +153,11 @@ class ReplyTurn(_Placed):
         is_cut = self.finish_reason in _UNFINISHED or self.state in (ReplyState.FAILED, ReplyState.INTERRUPTED)
         return is_cut and not self.is_open and self.has_words
 
+    @property
+    def is_stored(self) -> bool:
+        """Whether it was given again as it was stored, and not computed."""
+        return self.metrics is not None and self.metrics.cache_source is CacheSource.RESPONSE
+
     def begun(self) -> Begun:
         """Return what it has said, to go on from there."""
         return Begun(self.text, self.thinking, self.thinking_s)
@@ -160,3 +181,8 @@ class ReplyTurn(_Placed):
 
 
 Turn = UserTurn | ReplyTurn
+
+
+def words_of(turn: Turn) -> str:
+    """Return what is read in a message: the text of its documents is not."""
+    return turn.parts[1] if isinstance(turn, UserTurn) else turn.text

@@ -53,6 +53,8 @@ def outcome_numbers(turn: ReplyTurn) -> str:
     if metrics is None:
         return ""
     parts = [tokens_text(metrics.num_generated_tokens)]
+    if turn.is_stored:
+        return " · ".join((*parts, translate("ReplyOutcome", "from cache")))
     if metrics.decode_rate is not None:
         parts.append(translate("ReplyOutcome", "{rate} tok/s").format(rate=rate_text(metrics.decode_rate)))
     if metrics.ttft_s is not None:
@@ -65,6 +67,8 @@ def outcome_details(turn: ReplyTurn) -> str:
     metrics = turn.metrics
     if metrics is None:
         return ""
+    if turn.is_stored:
+        return translate("ReplyOutcome", "Nothing was read or written for it: it was kept from an earlier time.")
     prompt, cached = tokens_text(metrics.num_prompt_tokens), count_text(metrics.num_cached_tokens)
     lines = [
         translate("ReplyOutcome", "Prompt: {prompt}, {cached} of them reused").format(prompt=prompt, cached=cached),

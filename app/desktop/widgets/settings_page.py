@@ -26,7 +26,8 @@ from app.settings import Settings, setting_infos
 
 _COLUMN = 640
 _NARROW = 480
-_CACHE_ON_DISK = "chat_disk_mib"  # the summary of the cache stands below it
+_CACHE_ON_DISK = "chat_disk_mib"
+_LAST_OF_CACHE = "response_cache"  # the summary of the cache stands below it
 
 
 class SettingRow(QWidget):
@@ -216,7 +217,7 @@ class SettingsPage(QWidget):
             row.set_value(info.default)
             self._rows[name] = row
             self._box.addWidget(row)
-            if name == _CACHE_ON_DISK:
+            if name == _LAST_OF_CACHE:
                 self._box.addWidget(self.cache)
 
     def _add_heading(self, section: str) -> None:
