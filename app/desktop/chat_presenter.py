@@ -219,7 +219,9 @@ class ChatPresenter(QObject):
         """Say what sending a message will load."""
         label = isolated(shortened(self._model_to_load(self.conversation), 40))
         words = self.tr("Message. {} is loaded when you send it.").format(label)
-        self._window.composer.set_placeholder(words if label else self.tr("Message"))
+        is_private = self.conversation.chat.is_private
+        usual = self.tr("Message in a private chat, kept in memory only") if is_private else self.tr("Message")
+        self._window.composer.set_placeholder(words if label else usual)
 
     # What the chat does
 
@@ -265,8 +267,13 @@ class ChatPresenter(QObject):
         self.show_model()
 
     def _show_title(self) -> None:
-        title = self.conversation.chat.title
-        self._window.top_bar.set_title(title)
+        chat = self.conversation.chat
+        title = chat.title
+        self._window.top_bar.set_private(chat.is_private)
+        self._window.chat_view.empty_state.set_private(chat.is_private)
+        self._window.top_bar.set_title(title or (self.tr("New private chat") if chat.is_private else ""))
+        if chat.is_private:  # others see what windows are called
+            title = self.tr("Private chat")
         line = isolated(shortened(title, 100)).replace("[*]", "[*][*]")  # where Qt would mark a change
         self._window.setWindowTitle(self.tr("{title} – Fireside").format(title=line) if line else "Fireside")
 

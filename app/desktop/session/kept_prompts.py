@@ -59,6 +59,7 @@ class KeptPrompts(QObject):
         bridge.cache_not_described.connect(self._on_not_described)
         settings.changed.connect(self._on_setting_changed)
         chats.current_changed.connect(self._open_current)
+        chats.private_closed.connect(lambda chat_id: bridge.forget_chats((chat_id,)))
         model.loaded.connect(self._on_loaded)
         bridge.set_cache(cache_params(settings.now, folder))
 
@@ -113,7 +114,7 @@ class KeptPrompts(QObject):
     def _open_current(self) -> None:
         """Have the shown chat read, if there is a model to read it for."""
         chat = self._chats.current.chat
-        if chat.is_begun and self._model.description is not None:
+        if chat.is_begun and not chat.is_private and self._model.description is not None:
             self._bridge.open_chat(chat.id)
 
 

@@ -26,10 +26,12 @@ class RecordedChat:
 
     Attributes:
         is_begun: whether there is, or was, a message; the store knows only of such chats.
+        is_private: whether no store is ever to know of it; its recorder writes nothing then.
     """
 
-    def __init__(self, recorder: ChatRecorder, stored: Chat | None = None) -> None:
+    def __init__(self, recorder: ChatRecorder, stored: Chat | None = None, *, is_private: bool = False) -> None:
         self._recorder = recorder
+        self.is_private = is_private
         self.id = stored.row.id if stored else new_id()
         self.title = stored.row.title if stored else ""
         self.settings = settings_of(stored) if stored else ChatSettings()
