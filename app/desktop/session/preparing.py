@@ -110,7 +110,7 @@ class Preparing(QObject):
             options=conversation.prompt_options(),
             adapters=tuple(engine_adapters({"adapters": adapters})),
             chat_id=conversation.chat.id,
-            is_private=store is None or not store.is_kept,
+            is_private=conversation.chat.is_private or store is None or not store.is_kept,
         )
 
     def _is_generating(self) -> bool:
