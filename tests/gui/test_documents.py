@@ -10,17 +10,23 @@ from PySide6.QtGui import QDragEnterEvent, QDropEvent
 from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QAbstractButton, QApplication, QFileDialog, QLabel
 
+from app.desktop.widgets.elided_label import ElidedLabel
 from app.desktop.widgets.message_rows import UserRow
+from app.desktop.widgets.settings_page import SettingsPage
 from app.document_text import document, join_documents
 from engine import (
     Abort,
+    CacheDescribed,
     CacheSource,
     ChatMessage,
     Counted,
     CountTokens,
+    DescribeCache,
     ErrorInfo,
     Failed,
+    ForgetNamed,
     Generate,
+    KeptPrompt,
     LoadModel,
     ModelLoaded,
     PrefillProgress,
@@ -392,3 +398,46 @@ def test_only_words_are_found_in_the_chat(desk: Desk, files: list[str]) -> None:
     desk.finish(desk.say("late, I know"), "So late.")
     desk.parts.find.open("late")
     desk.qtbot.waitUntil(lambda: "2" in " ".join(label.text() for label in desk.parts.find_bar.findChildren(QLabel)))
+
+
+def kept(name: str, source: CacheSource, num_bytes: int) -> KeptPrompt:
+    return KeptPrompt(
+        source=source,
+        model_name="Small",
+        num_tokens=3012,
+        num_bytes=num_bytes,
+        chat_id=None,
+        last_used=None,
+        name=name,
+    )
+
+
+def describe_cache(desk: Desk, *entries: KeptPrompt) -> None:
+    request_id = desk.client.last(DescribeCache).request_id
+    event = CacheDescribed(
+        request_id=request_id, kept=entries, ram_bytes=0, max_ram_bytes=0, disk_bytes=0, max_disk_bytes=0
+    )
+    with desk.qtbot.waitSignal(desk.parts.kept.described):
+        desk.client.emit(event)
+
+
+def test_what_is_kept_is_listed_by_name_and_forgotten(desk: Desk, files: list[str]) -> None:
+    attach(desk, files[:1])
+    prepared(desk, prepare(desk))
+    desk.parts.actions.show_settings()
+    page = desk.window.findChild(SettingsPage)
+    assert page is not None
+    entries = (kept("policy.md", CacheSource.RAM, 64 << 20), kept("policy.md", CacheSource.DISK, 65 << 20))
+    describe_cache(desk, *entries, kept("other.md", CacheSource.DISK, 5 << 20))
+    lines = [label.whole for label in page.documents.findChildren(ElidedLabel)]
+    assert lines == [
+        "policy.md · 3,012 tokens · 64 MiB in memory · 65 MiB on disk",
+        "other.md · 3,012 tokens · 5 MiB on disk",
+    ]
+    assert line(desk).startswith("Read ahead")
+    button = next(b for b in page.documents.rows.buttons if b.accessibleName() == "Forget: policy.md")
+    QTest.mouseClick(button, Qt.MouseButton.LeftButton)
+    assert desk.client.last(ForgetNamed).names == ("policy.md",)
+    describe_cache(desk)
+    assert page.documents.isHidden()
+    assert line(desk).startswith("Not read yet")
