@@ -2,17 +2,15 @@
 
 from array import array
 from collections import OrderedDict
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import NamedTuple
 
 from engine.backend import AdapterKey
 from engine.metrics import CacheMissCause
+from engine.slot import Common
 
 _MAX_CHATS = 256
 _MAX_TOKENS = 4_000_000  # of all chats together, 16 MB
-
-Common = Callable[[Sequence[int], Sequence[int]], tuple[int, int]]
-"""Takes cached tokens and a prompt; returns how many of each make up their common beginning."""
 
 
 class _Held(NamedTuple):
