@@ -52,6 +52,12 @@ def split_documents(content: str) -> tuple[tuple[Document, ...], str]:
     return tuple(documents), content[place:]
 
 
+def is_document(text: str) -> bool:
+    """Tell whether a text is one document and nothing else, by how it begins and ends."""
+    head = _HEAD.match(text)
+    return head is not None and text.endswith(f"\n</{head[1]}>\n\n")
+
+
 def names_of(documents: Sequence[Document]) -> str:
     """Return what several documents are called together."""
     names = ", ".join(item.name for item in documents)

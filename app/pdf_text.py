@@ -66,12 +66,14 @@ def read_pdf(path: Path, name: str, *, is_wanted: Callable[[], bool] = lambda: T
 
 def _answer(connection: Connection, name: str, is_wanted: Callable[[], bool], limit_s: float) -> dict[str, object]:
     ends_at = time.monotonic() + limit_s
-    while not connection.poll(_POLL_S):
+    has_answered = False
+    while not has_answered:
         if not is_wanted():
             raise AttachmentError(f"{name} was given up.")
-        if time.monotonic() > ends_at:
+        if time.monotonic() >= ends_at:
             took = f"{name} takes longer than {limit_s:.0f} seconds to read."
             raise AttachmentError(took, "Attach a part of it, or its text.")
+        has_answered = connection.poll(_POLL_S)
     try:
         answer = json.loads(connection.recv_bytes(_MAX_ANSWER_BYTES))
     except (EOFError, OSError, ValueError, RecursionError):  # it ended without an answer, or by the file's will

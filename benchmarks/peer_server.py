@@ -4,6 +4,7 @@ Apart from the caller because two builds of llama.cpp in one process could take 
 """
 
 import argparse
+import os
 import sys
 
 import xllamacpp
@@ -16,7 +17,7 @@ def main() -> None:
     parser.add_argument("--ctx", type=int, required=True)
     parser.add_argument("--threads", type=int, required=True)
     parser.add_argument("--slots", type=int, required=True)
-    parser.add_argument("--slot-folder", required=True, help="lets slots be emptied; nothing is saved")
+    parser.add_argument("--slot-folder", required=True, help="where a slot is saved when asked to")
     arguments = parser.parse_args()
     params = xllamacpp.CommonParams()
     params.model.path = arguments.model
@@ -24,7 +25,7 @@ def main() -> None:
     params.cpuparams.n_threads = params.cpuparams_batch.n_threads = arguments.threads
     params.n_gpu_layers = 0
     params.hostnames, params.port = ["127.0.0.1"], 0
-    params.slot_save_path = arguments.slot_folder
+    params.slot_save_path = f"{arguments.slot_folder}{os.sep}"  # it puts the name right behind it
     params.endpoint_slots, params.ui, params.fit_params = True, False, False
     params.verbosity = 0
     server = xllamacpp.Server(params)

@@ -16,6 +16,7 @@ from app.desktop.chat_keeping import ChatKeeping
 from app.desktop.chat_presenter import ChatPresenter
 from app.desktop.code_saving import CodeSaving
 from app.desktop.compare_opening import ComparePlace
+from app.desktop.document_presenter import DocumentPresenter
 from app.desktop.find_presenter import FindPresenter
 from app.desktop.inspector_presenter import InspectorParts, InspectorPresenter
 from app.desktop.list_presenter import ListPresenter
@@ -256,6 +257,14 @@ def build_window(
         files=adapter_files or AdapterFiles(None),
         settings=user,
         background=SerialBackground(bridge),
+        show_notice=lambda notice: actions.show_notice(notice),
+    )
+    DocumentPresenter(
+        window,
+        chats=chats,
+        bridge=bridge,
+        model=model,
+        background=background,
         show_notice=lambda notice: actions.show_notice(notice),
     )
     jobs = ModelJobs(bridge)

@@ -13,7 +13,7 @@ from app.desktop.session.conversation import Conversation
 from app.desktop.session.token_counts import DraftCount, TokenCounts
 from app.desktop.session.turns import ReplyState, ReplyTurn, Turn, TurnAction, UserTurn
 from app.desktop.theme.theme import Theme
-from app.desktop.widgets.composer_draft import Draft, read_draft
+from app.desktop.widgets.composer_draft import Draft, read_draft, text_of_all
 from app.desktop.widgets.details_card import DetailsCard
 from app.desktop.widgets.main_window import MainWindow
 from app.desktop.widgets.notices import Notice
@@ -82,7 +82,7 @@ class ChatPresenter(QObject):
         waiting = [self.conversation.queue.take() for _ in range(len(self.conversation.queue))]
         self.conversation.stop()
         if waiting:
-            self._window.composer.give_back("\n\n".join(waiting))
+            self._window.composer.give_back(text_of_all(waiting))
 
     def retry(self) -> None:
         """Ask for the last reply once more."""
@@ -178,7 +178,7 @@ class ChatPresenter(QObject):
         """Make what waits to be sent a part of the drafts; the window is about to close."""
         self._window.composer.flush_draft()
         for conversation in self._chats.live:
-            waiting = "\n\n".join(message.text for message in conversation.queue)
+            waiting = text_of_all([message.text for message in conversation.queue])
             if waiting:
                 _put_above_draft(conversation, waiting)
         self._chats.save_drafts()

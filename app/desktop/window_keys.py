@@ -32,6 +32,18 @@ def chat_keys(chat: ChatPresenter, window: MainWindow, send_key: SendKey) -> tup
             keys=("Shift+Esc", "Ctrl+J"),
             call=window.composer.text_edit.setFocus,
         ),
+        Shortcut(
+            group=writing,
+            label=_tr("Attach files"),
+            keys=("Ctrl+Shift+A",),
+            call=window.composer.attach_requested.emit,
+        ),
+        Shortcut(
+            group=writing,
+            label=_tr("Have it read ahead"),
+            keys=("Ctrl+Shift+P",),
+            call=window.composer.pasted.reading.prepare_requested.emit,
+        ),
         Shortcut(group=writing, label=_tr("Edit the last message"), keys=("Up",)),
         Shortcut(group=writing, label=_tr("Earlier and later messages"), keys=("Alt+Up", "Alt+Down")),
         Shortcut(group=writing, label=_tr("Stop the reply"), keys=("Esc", "Ctrl+."), call=chat.stop),

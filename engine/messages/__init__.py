@@ -37,15 +37,19 @@ from engine.messages.commands import (
     ToolCall,
     UnloadModel,
 )
-from engine.messages.events import (
+from engine.messages.described import (
     BareLoopRun,
     CacheTypeRow,
     CacheTypesMeasured,
-    Counted,
-    Delta,
     Device,
     EngineDescribed,
     EngineDescription,
+    MachineMeasured,
+    MachineSpeed,
+)
+from engine.messages.events import (
+    Counted,
+    Delta,
     EngineDied,
     Event,
     Failed,
@@ -55,8 +59,6 @@ from engine.messages.events import (
     LoadCancelled,
     LoadProgress,
     LogLine,
-    MachineMeasured,
-    MachineSpeed,
     MemoryKind,
     ModelDescription,
     ModelLoaded,

@@ -6,9 +6,9 @@ import uuid
 from collections import deque
 from collections.abc import Sequence
 
-import msgspec
 from PySide6.QtCore import QObject, Qt, QTimer, Signal, Slot
 
+from app.desktop.bridge.joined_deltas import joined
 from engine import (
     Abort,
     Adapter,
@@ -43,6 +43,9 @@ from engine import (
     ModelParams,
     OpenChat,
     PrefillProgress,
+    Prepare,
+    PrepareCancelled,
+    Prepared,
     PromptOptions,
     SamplingParams,
     SetCache,
@@ -80,6 +83,7 @@ class EngineBridge(QObject):
         delta_received: Delta with all text and thinking since the last one.
         reply_finished: Finished.
         reply_failed: request id, ErrorInfo.
+        prepare_ended: Prepared, PrepareCancelled or Failed.
         counted: request id, number of prompt tokens.
         count_failed: request id, ErrorInfo.
         engine_described: EngineDescription.
@@ -101,6 +105,7 @@ class EngineBridge(QObject):
     delta_received = Signal(object)
     reply_finished = Signal(object)
     reply_failed = Signal(str, object)
+    prepare_ended = Signal(object)
     counted = Signal(str, int)
     count_failed = Signal(str, object)
     engine_described = Signal(object)
@@ -118,6 +123,7 @@ class EngineBridge(QObject):
         self._events: deque[Event] = deque()
         self._loads: set[str] = set()
         self._replies: set[str] = set()
+        self._preparing: set[str] = set()
         self._counts: set[str] = set()
         self._descriptions: set[str] = set()
         self._measures: set[str] = set()
@@ -207,8 +213,14 @@ class EngineBridge(QObject):
         self._timer.start()
         return request_id
 
+    def prepare(self, command: Prepare) -> None:
+        """Have the beginning of a prompt read."""
+        self._preparing.add(command.request_id)
+        self._client.send(command)
+        self._timer.start()
+
     def abort(self, request_id: str) -> None:
-        """Stop a reply; it still finishes, with the reason `abort`."""
+        """Stop a reply, or the reading of a beginning; it still ends."""
         self._client.send(Abort(request_id=request_id))
 
     def count_tokens(self, messages: Sequence[ChatMessage], options: PromptOptions) -> str:
@@ -276,27 +288,27 @@ class EngineBridge(QObject):
         except Exception:  # of a listener: what came after it is not to wait for the next event
             self._woken.emit()
             raise
-        if not self._loads and not self._replies:
+        if not (self._loads or self._replies or self._preparing):
             self._timer.stop()
         spent_ms = (time.perf_counter() - begin) * 1000
         self._timer.setInterval(round(min(max(_TICK_MS, _PACE * spent_ms), _SLOWEST_TICK_MS)))
 
     def _hand_out(self) -> None:
-        joined: dict[str, list[Delta]] = {}
+        deltas: dict[str, list[Delta]] = {}
         while self._events:
             event = self._events.popleft()
             if isinstance(event, Delta):
-                joined.setdefault(event.request_id, []).append(event)
+                deltas.setdefault(event.request_id, []).append(event)
                 continue
             if isinstance(event, Finished | Failed):
-                self._emit_deltas(joined.pop(event.request_id, []))
+                self._emit_deltas(deltas.pop(event.request_id, []))
             self._dispatch(event)
-        for deltas in joined.values():
-            self._emit_deltas(deltas)
+        for of_one in deltas.values():
+            self._emit_deltas(of_one)
 
     def _emit_deltas(self, deltas: Sequence[Delta]) -> None:
         if deltas:
-            self.delta_received.emit(_joined(deltas))
+            self.delta_received.emit(joined(deltas))
 
     def _dispatch(self, event: Event) -> None:
         match event:
@@ -313,6 +325,9 @@ class EngineBridge(QObject):
                 self.turns_dropped.emit(event)
             case PrefillProgress():
                 self.prefill_progressed.emit(event)
+            case Prepared() | PrepareCancelled():
+                self._preparing.discard(event.request_id)
+                self.prepare_ended.emit(event)
             case Counted():
                 self._counts.discard(event.request_id)
                 self.counted.emit(event.request_id, event.num_tokens)
@@ -358,6 +373,9 @@ class EngineBridge(QObject):
         elif event.request_id in self._replies:
             self._replies.discard(event.request_id)
             self.reply_failed.emit(event.request_id, event.error)
+        elif event.request_id in self._preparing:
+            self._preparing.discard(event.request_id)
+            self.prepare_ended.emit(event)
         elif event.request_id in self._counts:
             self._counts.discard(event.request_id)
             self.count_failed.emit(event.request_id, event.error)
@@ -369,24 +387,6 @@ class EngineBridge(QObject):
             self.cache_not_described.emit(event.request_id)
         else:
             self._descriptions.discard(event.request_id)
-
-
-def _joined(deltas: Sequence[Delta]) -> Delta:
-    """Return one Delta that says what all of them say, in order."""
-    text: list[str] = []
-    thinking: list[str] = []
-    for delta in deltas:
-        if delta.was_thinking:
-            thinking += text
-            text = []
-        thinking.append(delta.thinking)
-        text.append(delta.text)
-    return msgspec.structs.replace(
-        deltas[-1],
-        text="".join(text),
-        thinking="".join(thinking),
-        was_thinking=any(delta.was_thinking for delta in deltas),
-    )
 
 
 def _new_id(kind: str) -> str:

@@ -9,7 +9,8 @@ from app.desktop.session.chat_recorder import ChatRecorder
 from app.desktop.session.chat_settings import ChatSettings, settings_of, title_of
 from app.desktop.session.chat_tree import ChatTree
 from app.desktop.session.turn_records import end_of, node_of, partial_of, turns_of
-from app.desktop.session.turns import ReplyState, ReplyTurn, Turn
+from app.desktop.session.turns import ReplyState, ReplyTurn, Turn, UserTurn, words_of
+from app.document_text import names_of
 from app.store import NO_CHAT, Chat, ChatRow, NewChat, NewNode, NodeState, new_id
 
 
@@ -78,7 +79,7 @@ class RecordedChat:
         """Add a message below its parent and show it; the first one begins the chat and names it."""
         if not self.is_begun:
             self.is_begun = True
-            self.title = title_of(turn.text)
+            self.title = title_of(words_of(turn)) or title_of(_names_in(turn))
             self._record_chat()
             self._recorder.write(lambda store: store.save_draft(NO_CHAT, ""), is_listed=False, key=_key(NO_CHAT))
         self._tree.add(turn)
@@ -217,3 +218,7 @@ class RecordedChat:
 
 def _key(chat_id: str) -> str:
     return f"draft {chat_id}"
+
+
+def _names_in(turn: Turn) -> str:
+    return names_of(turn.parts[0]) if isinstance(turn, UserTurn) else ""

@@ -2,11 +2,13 @@
 
 import dataclasses
 import enum
+import functools
 import time
 import uuid
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
+from app.document_text import Document, split_documents
 from engine import (
     CacheReport,
     CacheSource,
@@ -71,9 +73,14 @@ class _Placed:
 
 @dataclasses.dataclass(eq=False)
 class UserTurn(_Placed):
-    """What the user said, exactly as typed."""
+    """What the user said, exactly as typed, behind the documents that are part of it."""
 
     text: str
+
+    @functools.cached_property
+    def parts(self) -> tuple[tuple[Document, ...], str]:
+        """The documents, and what was typed."""
+        return split_documents(self.text)
 
 
 class Begun(NamedTuple):
@@ -174,3 +181,8 @@ class ReplyTurn(_Placed):
 
 
 Turn = UserTurn | ReplyTurn
+
+
+def words_of(turn: Turn) -> str:
+    """Return what is read in a message: the text of its documents is not."""
+    return turn.parts[1] if isinstance(turn, UserTurn) else turn.text

@@ -103,6 +103,19 @@ def _trash() -> QPainterPath:
     return path
 
 
+def _clip() -> QPainterPath:
+    path = QPainterPath()
+    path.moveTo(12.5, 7.5)
+    path.lineTo(7.6, 12.4)
+    path.arcTo(QRectF(2.6, 6.6, 6.6, 6.6), -45, -180)
+    path.lineTo(8.6, 2.9)
+    path.arcTo(QRectF(7.9, 2.2, 4.4, 4.4), 135, -180)
+    path.lineTo(6.6, 11)
+    path.arcTo(QRectF(4.8, 8.9, 2.2, 2.2), -45, -180)
+    path.lineTo(9.4, 4.9)
+    return path
+
+
 def _gear() -> QPainterPath:
     path = QPainterPath()
     path.addEllipse(QPointF(8, 8), 1.9, 1.9)
@@ -133,6 +146,7 @@ _GLYPHS: dict[str, Callable[[], QPainterPath]] = {
     "pin": _pin,
     "lock": _lock,
     "trash": _trash,
+    "clip": _clip,
     "gear": _gear,
 }
 

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from PySide6.QtGui import QTextCharFormat, QTextCursor, QTextDocument
 from PySide6.QtWidgets import QTextEdit
 
+from app.desktop.session.turns import words_of
 from app.desktop.theme.theme import Theme
 from app.desktop.widgets.conversation_column import ConversationColumn
 from app.desktop.widgets.message_rows import TextWidget, UserRow, shown_text
@@ -43,7 +44,7 @@ class FindMarks:
         if self._text != text:
             self.set_text(text)
         row, part = self._column.row(shown), None
-        begin = _place_of(shown.turn.text, text, number)
+        begin = _place_of(words_of(shown.turn), text, number)
         if begin is not None and isinstance(row, ReplyRow):
             part = self._column.part_with(shown, begin)
             if part is not None:

@@ -7,10 +7,13 @@ import msgspec
 
 from engine import (
     Abort,
+    CacheDescribed,
     CacheMissCause,
+    CacheSource,
     CancelLoad,
     Command,
     Delta,
+    DescribeCache,
     DescribeEngine,
     Device,
     EngineDescribed,
@@ -24,6 +27,7 @@ from engine import (
     FinishReason,
     Generate,
     Hello,
+    KeptPrompt,
     LoadCancelled,
     LoadModel,
     LoadProgress,
@@ -35,6 +39,8 @@ from engine import (
     ModelLoaded,
     OnEvent,
     PrefillProgress,
+    Prepare,
+    Prepared,
     Rendered,
     RenderPrompt,
     RequestMetrics,
@@ -117,6 +123,7 @@ class ScriptedClient:
         self._partial = ""
         self.commands: list[Command] = []
         self.is_closed = False
+        self._kept: tuple[KeptPrompt, ...] = ()
 
     @property
     def requests(self) -> list[Generate]:
@@ -148,6 +155,17 @@ class ScriptedClient:
                 yield from self._answer_load(command)
             case Generate():
                 yield from self._answer_generate(command)
+            case Prepare():
+                yield from self._answer_prepare(command)
+            case DescribeCache():
+                yield CacheDescribed(
+                    request_id=command.request_id,
+                    kept=self._kept,
+                    ram_bytes=0,
+                    max_ram_bytes=0,
+                    disk_bytes=0,
+                    max_disk_bytes=0,
+                )
             case CancelLoad():
                 yield LoadCancelled(request_id=command.request_id)
             case Abort():
@@ -161,6 +179,33 @@ class ScriptedClient:
                 yield MachineMeasured(request_id=command.request_id, speed=_SPEED)
             case _:
                 raise AssertionError(f"unexpected {command}")
+
+    def _answer_prepare(self, command: Prepare) -> Iterable[Event]:
+        for done in (4, 8):
+            yield PrefillProgress(
+                request_id=command.request_id, num_done_tokens=done, num_total_tokens=8, num_cached_tokens=2
+            )
+        yield Prepared(
+            request_id=command.request_id,
+            name=command.name,
+            num_tokens=8,
+            num_cached_tokens=2,
+            source=CacheSource.DISK,
+            num_bytes=80,
+            is_in_ram=True,
+            is_for_disk=True,
+            seconds=0.5,
+        )
+        kept = KeptPrompt(
+            source=CacheSource.DISK,
+            model_name="tiny",
+            num_tokens=8,
+            num_bytes=80,
+            chat_id=None,
+            last_used=None,
+            name=command.name,
+        )
+        self._kept = (kept,)
 
     def _answer_load(self, command: LoadModel) -> Iterable[Event]:
         yield LogLine(level=20, text="loading")
