@@ -141,12 +141,31 @@ class Sequence:
     def plan_checkpoints(self) -> None:
         """Note where the memory is to be checkpointed: where a later prompt is likely to part from this one.
 
-        That is after the system prompt (another chat), before the last user's message (an edit), and before the last
-        token (another reply to the same).
+        That is after the system prompt (another chat), before the last user's message (an edit), and at the tail:
+        before the last token (another reply to the same), or where a template that knows of thinking may write what
+        follows anew. What lies behind the cached tokens has moved, where those are others for the same text.
         """
-        counts = {self.prompt.num_system_tokens, self.prompt.num_settled_tokens, len(self.prompt_tokens) - 1}
+        moved = len(self.prompt_tokens) - len(self.prompt.tokens)
+        known = (self.prompt.num_system_tokens, self.prompt.num_settled_tokens)
+        counts = {self._tail, *(count + moved for count in known if count)}
         done = len(self.slot.tokens) if self.slot else 0
         self._checkpoints_due = sorted(count for count in counts if done < count < len(self.prompt_tokens))
+
+    @property
+    def rewritten_span(self) -> tuple[int, int] | None:
+        """Where later prompts may part from this reply because of its template: from the end of the last message to
+        that of the thinking; None where the template knows of none."""
+        if self.prompt.thinking is None:
+            return None
+        return self._tail, len(self.prompt_tokens) + self._text.num_thinking_tokens
+
+    @property
+    def _tail(self) -> int:
+        """Where what asks for the reply begins, if the template may write that anew; else before the last token."""
+        last = len(self.prompt_tokens) - 1
+        if self.prompt.thinking is None or not self.prompt.message_ends:
+            return last
+        return min(self.prompt.message_ends[-1] + len(self.prompt_tokens) - len(self.prompt.tokens), last)
 
     @property
     def num_to_checkpoint(self) -> int:
