@@ -35,7 +35,7 @@ from engine import (
     TextSpan,
 )
 from tests.gui.scripted_engine import Choice, Desk, finished
-from tests.support.gguf_files import write_tiny_model
+from tests.support.refused_drafts import REFUSED, write_refused
 
 # Menus and dialogs: the platform of the tests cannot do all that a desktop does.
 pytestmark = pytest.mark.qt_log_ignore("plugin does not support", "propagateSizeHints")
@@ -277,8 +277,8 @@ def test_reply_goes_on_without_a_draft_that_the_engine_refuses(open_desk: Callab
     desk.client.emit(Failed(request_id=command.request_id, error=MISMATCH))
     desk.qtbot.waitUntil(lambda: panel_of(desk).problem.startswith(MISMATCH.message))
     [notice] = [notice for notice in desk.window.notices.notices if notice.key == "draft"]
-    assert notice.text == f"{MISMATCH.message} Replies go on without the draft model."
-    assert (notice.hint, notice.is_error) == (MISMATCH.hint, False)
+    assert notice.text == MISMATCH.message
+    assert (notice.hint, notice.is_error) == (f"Replies go on without it. {MISMATCH.hint}", False)
     desk.reply("one", "answer")
     reply = desk.parts.conversation.last_reply
     assert reply is not None and reply.text == "answer" and reply.error is None
@@ -295,18 +295,25 @@ def test_draft_whose_file_tells_that_it_cannot_is_never_loaded(open_desk: Callab
     assert desk.saved[-1] == ("drafting", {})
 
 
-def test_files_beside_the_model_are_looked_at_when_nothing_stands_in(
-    make_desk: Callable[..., Desk], tmp_path: Path
+@pytest.mark.parametrize("kind", REFUSED)
+def test_each_kind_of_file_that_cannot_draft_is_listed_and_refused_with_its_sentence(
+    kind: str, make_desk: Callable[..., Desk], tmp_path: Path
 ) -> None:
-    target = write_tiny_model(tmp_path / "target.gguf")
-    (tmp_path / "broken é.gguf").write_bytes(b"GGUF")
-    desk = make_desk(lambda wanted: Choice(target, "Target", wanted or str(target)), None, DraftFiles)
+    target, draft = write_refused(tmp_path, kind)
+    settings = Settings(drafting={str(target): {"mode": "model", "path": str(draft)}})
+    desk = make_desk(lambda wanted: Choice(target, "Target", str(target)), settings, DraftFiles)
     if not desk.window.is_inspector_visible:
         desk.window.toggle_inspector()
     desk.window.inspector.set_collapsed(["live", "sampling"])
     desk.load()
-    broken = row(desk, "broken é")
-    assert not broken.box.isEnabled() and broken.note
+    refused = row(desk, draft.stem)
+    assert REFUSED[kind] in refused.note
+    desk.qtbot.waitUntil(lambda: panel_of(desk).problem.startswith(refused.note))
+    assert [notice.text for notice in desk.window.notices.notices if notice.key == "draft"] == [refused.note]
+    desk.reply("one", "answer")
+    assert desk.client.count(SetDraft) == 0
+    QTest.mouseClick(refused.box, Qt.MouseButton.LeftButton)  # what is in use can be let go of, and then not be chosen
+    assert not refused.box.isEnabled() and not refused.box.isChecked()
 
 
 # What it did
