@@ -32,6 +32,7 @@ from engine import (
     Failed,
     Finished,
     ForgetChats,
+    ForgetNamed,
     Generate,
     Hello,
     LoadCancelled,
@@ -263,6 +264,10 @@ class EngineBridge(QObject):
     def forget_chats(self, chat_ids: Sequence[str]) -> None:
         """Drop what is kept of these chats."""
         self._client.send(ForgetChats(chat_ids=tuple(chat_ids)))
+
+    def forget_named(self, names: Sequence[str]) -> None:
+        """Drop what is kept under these names."""
+        self._client.send(ForgetNamed(names=tuple(names)))
 
     def open_chat(self, chat_id: str) -> None:
         """Let what is kept of a chat on disk be read: it is about to be gone on with."""

@@ -362,7 +362,7 @@ def _prompt(metrics: RequestMetrics) -> str:
 
 
 def _tokens_and_time(count: int, seconds: float | None) -> str:
-    return f"{tokens_text(count)} · {seconds_text(seconds)}"
+    return tokens_text(count) if seconds is None else f"{tokens_text(count)} · {seconds_text(seconds)}"
 
 
 def _remark() -> QLabel:

@@ -56,7 +56,7 @@ def outcome_numbers(turn: ReplyTurn) -> str:
         return ""
     parts = [tokens_text(metrics.num_generated_tokens)]
     if turn.is_stored:
-        return " · ".join((*parts, translate("ReplyOutcome", "from cache")))
+        return parts[0]
     if metrics.decode_rate is not None:
         parts.append(translate("ReplyOutcome", "{rate} tok/s").format(rate=rate_text(metrics.decode_rate)))
     if metrics.ttft_s is not None:
