@@ -2,16 +2,13 @@
 
 import time
 from array import array
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 from engine.backend import AdapterKey
 from engine.messages import KeptPrompt
 from engine.metrics import CacheSource
-from engine.slot import Snapshot
-
-Common = Callable[[Sequence[int], Sequence[int]], tuple[int, int]]
-"""See KVCache.common; both sides are arrays here, whose slices compare as blocks."""
+from engine.slot import Common, Snapshot
 
 
 class StoredPrompt:

@@ -21,6 +21,7 @@ from engine.reuse_cost import ReuseCost
 from engine.sequence import Sequence
 from engine.slot import Acquired, Slot, Snapshot
 from engine.snapshot_file import FileFault
+from engine.usable_files import UsableFiles
 
 _LOG = logging.getLogger(__name__)
 _LONGEST_STALL_S = 0.05  # of running replies, for a copy that only makes the next steps faster
@@ -73,6 +74,7 @@ class SlotRoom:
         self._may_leave = description.memory is not MemoryKind.RECURRENT  # its idle chats cost the others nothing
         self._prompt_cache = prompt_cache
         self._store = PromptStore(max_bytes=prompt_cache.ram_bytes(), common=cache.common, can_cut=self._can_cut)
+        self._files = UsableFiles(self._keys, n_ctx=cache.n_ctx, n_vocab=len(backend.vocabulary.pieces))
         self._reads: dict[str, _Awaited] = {}  # by request
         self._opened: tuple[str, Reading] | None = None  # the file of the chat that was opened last
         self.cost = ReuseCost()
@@ -107,8 +109,8 @@ class SlotRoom:
             self._cache.longest_prefix(sequence.prompt_tokens, adapters).num_covered, match.num_covered if match else 0
         )
         best: tuple[int, FolderEntry] | None = None
-        for entry in folder.entries:
-            if self._has_place_for(entry) and entry.adapters == adapters:
+        for entry in self._files.of(folder):
+            if entry.adapters == adapters:
                 _, num_covered = reusable(
                     entry.tokens, entry.checkpoint_tokens, prompt, self._cache.common, can_cut=self._can_cut
                 )
@@ -131,8 +133,8 @@ class SlotRoom:
     def open_chat(self, chat_id: str) -> None:
         """Begin to read the newest file of a chat, which is about to be gone on with; one chat at a time."""
         folder = self._prompt_cache.folder
-        entries = folder.entries if folder is not None else []
-        files = [entry for entry in entries if entry.chat_id == chat_id and self._has_place_for(entry)]
+        entries = self._files.of(folder) if folder is not None else []
+        files = [entry for entry in entries if entry.chat_id == chat_id]
         newest = max(files, key=lambda entry: entry.last_used, default=None)
         if folder is None or newest is None or self._store.holder_of(newest.tokens, newest.adapters) is not None:
             return
@@ -142,9 +144,6 @@ class SlotRoom:
         if not is_in_slot and _has_memory(newest.num_bytes) and self._store.make_room(newest.num_bytes):
             self._close_opened()
             self._opened = (newest.name, folder.read(newest))
-
-    def _has_place_for(self, entry: FolderEntry) -> bool:
-        return entry.keys == self._keys and len(entry.tokens) <= self._cache.n_ctx
 
     def _close_opened(self) -> None:
         if self._opened is not None:

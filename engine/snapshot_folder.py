@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 from engine.backend import AdapterKey, StateBytes, StateKeys
+from engine.disk_thread import DiskThread
 from engine.folder_entry import FileRead, FolderEntry, entry_of, file_name_of
 from engine.folder_lock import delete_unless_locked, folder_lock, try_lock
 from engine.snapshot_file import (
@@ -35,6 +36,7 @@ _SUFFIX, _PART_SUFFIX, _LOCK_NAME = ".snapshot", ".part", "lock"
 _MOST_BYTES, _DISK_SHARE = 8 << 30, 0.05  # unless a limit was set
 _SPARE_BYTES = 64 << 20  # left free whatever the limit
 _LOCK_WAIT_S = 2.0
+_END_S = 0.1  # that ending takes when all is done
 _SCAN_WAIT_S = 1.0  # for the first look at the folder, which a load usually outlasts
 _CHUNK_WAIT_S = 0.25  # between chunks while replies are computed
 _MAX_TAKEN = 4096
@@ -52,7 +54,7 @@ class SnapshotFolder:
         self.path = path
         self._max_bytes = max_bytes
         self._lock = threading.Lock()  # guards the five below
-        self._lost: set[str] = set()  # chats whose files were torn
+        self._lost: set[str] = set()  # chats whose files could not be used
         self._entries: dict[str, FolderEntry] = {}
         self._writing: dict[str, SnapshotHeader] = {}  # by name; what is taken out is not written
         self._taken: dict[str, None] = {}  # handed over before: what the disk or the limit refused is not tried again
@@ -60,8 +62,9 @@ class SnapshotFolder:
         self._calm = threading.Event()
         self._calm.set()
         self._ends_at: float | None = None
-        self._writer = concurrent.futures.ThreadPoolExecutor(1, "engine-snapshot-writer")
-        self._reader = concurrent.futures.ThreadPoolExecutor(1, "engine-snapshot-reader")
+        self._writer = DiskThread("engine-snapshot-writer")
+        self._reader = DiskThread("engine-snapshot-reader")
+        self._has_waited = False
         self._scan_done = self._writer.submit(self._scan)
 
     @property
@@ -85,7 +88,9 @@ class SnapshotFolder:
     @property
     def entries(self) -> list[FolderEntry]:
         """The files that are known, once the first look is done."""
-        concurrent.futures.wait([self._scan_done], timeout=_SCAN_WAIT_S)
+        if not self._has_waited:  # once: a disk that does not answer is not waited for each time
+            self._has_waited = True
+            concurrent.futures.wait([self._scan_done], timeout=_SCAN_WAIT_S)
         with self._lock:
             return list(self._entries.values())
 
@@ -96,7 +101,7 @@ class SnapshotFolder:
             return self._num_waiting > 0
 
     def has_lost(self, chat_id: str) -> bool:
-        """Whether a file of a chat was torn; told once."""
+        """Whether a file of a chat could not be used; told once."""
         with self._lock:
             was_lost = chat_id in self._lost
             self._lost.discard(chat_id)
@@ -146,12 +151,18 @@ class SnapshotFolder:
         """Read a file on a thread of its own."""
         return self._reader.submit(self._read, entry)
 
-    def discard(self, name: str, reason: str) -> None:
-        """Delete a file that is of no use."""
+    def discard(self, name: str, reason: str, *, chat_id: str | None = None) -> None:
+        """Delete a file that is of no use.
+
+        Args:
+            chat_id: whose it was, where its next reply is to tell of it; see `has_lost`.
+        """
         _LOG.info("a snapshot on disk was discarded (%s)", reason)
         self._delete([name])
         with self._lock:
             self._taken.pop(name.removesuffix(_SUFFIX), None)
+            if chat_id is not None:
+                self._lost.add(chat_id)
 
     def forget(self, chat_ids: Iterable[str]) -> None:
         """Delete all files of chats, and write none that waits."""
@@ -185,11 +196,13 @@ class SnapshotFolder:
         concurrent.futures.wait([self._writer.submit(lambda: None)], timeout=wait_s)
 
     def close(self, wait_s: float) -> None:
-        """Write what was handed over, as far as the time allows, and end the threads."""
+        """Write what was handed over, as far as the time allows; a disk that hangs is not waited for any longer."""
         self._ends_at = time.monotonic() + wait_s
-        self._calm.set()
-        self._writer.shutdown(wait=True)
-        self._reader.shutdown(wait=True, cancel_futures=True)
+        self.flush(wait_s)
+        for thread in (self._writer, self._reader):
+            left_s = max(self._ends_at - time.monotonic(), 0.0) + _END_S
+            if not thread.end(left_s, drops_waiting=thread is self._reader):
+                _LOG.warning("the disk of the prompt cache takes long to answer")
 
     # --- writer thread ---
 
@@ -213,10 +226,7 @@ class SnapshotFolder:
             header, status = read_header(path), path.stat()
         except SnapshotFileError as error:
             if error.fault is not FileFault.GONE:
-                self.discard(path.name, str(error))
-                if error.chat_id is not None:
-                    with self._lock:
-                        self._lost.add(error.chat_id)
+                self.discard(path.name, str(error), chat_id=error.chat_id)
             return
         except OSError:
             return

@@ -53,11 +53,13 @@ WORKER_HALF = {
     *("slot", "slot_room", "chat_saver", "prompt_cache", "reuse_cost", "cache_report", "cache_commands"),
     *("snapshot_file", "snapshot_folder", "folder_entry", "folder_lock", "message_places", "version"),
     *("prompt_making", "disk_thread", "response_cache", "response_file", "response_folder", "aborts", "sampled_rows"),
+    *("usable_files",),
     *("speculative", "sampling", "threads", "thread_governor", "step_cost", "stopping", "detokenizer"),
     *("tokenizer_thread", "tokenizing"),
     *("chat_template", "chat_formats", "chat_forms", "template_renderer", "template_child", "special_texts"),
-    *("text_tokens", "reasoning", "reply_text", "scoring", "importance"),
+    *("text_tokens", "reasoning", "code_context", "reply_text", "scoring", "importance"),
     *("backend", "backend_llama", "backend_fake", "backend_fake_measures", "backend_fake_vocabulary"),
+    *("backend_fake_samplers", "backend_fake_settings"),
 }
 
 # A widget gets data and gives signals; who talks to the engine, the disk or the network is above it.

@@ -220,7 +220,7 @@ class ChatPresenter(QObject):
         label = isolated(shortened(self._model_to_load(self.conversation), 40))
         words = self.tr("Message. {} is loaded when you send it.").format(label)
         is_private = self.conversation.chat.is_private
-        usual = self.tr("Message in a private chat, kept in memory only") if is_private else self.tr("Message")
+        usual = self.tr("Private message, kept in memory only") if is_private else self.tr("Message")
         self._window.composer.set_placeholder(words if label else usual)
 
     # What the chat does

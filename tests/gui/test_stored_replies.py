@@ -40,10 +40,11 @@ def last_row(desk: Desk) -> ReplyRow:
 def test_reply_is_marked_and_tells_no_rate_when_it_was_stored(desk: Desk) -> None:
     give(desk, desk.say("question"), "answer")
     row = last_row(desk)
-    assert row.meta_text == "11 tokens · from cache"
-    assert row.ledger_text == "From the cache: the same was asked before, 4.2 s saved"
+    assert row.meta_text == "11 tokens"
+    assert row.ledger_text == "From cache: the same was asked before, 4.2 s saved"
     assert row.body.contents.text == "answer"
     assert desk.parts.readouts.rate == NOTHING, "nothing was generated"
+    assert desk.parts.readouts.value("generated") == "11 tokens"
 
 
 def test_new_one_is_asked_for_when_the_button_is_pressed(desk: Desk) -> None:

@@ -19,9 +19,18 @@ _IDLE_S = 2.6  # after which an idle engine writes its chats
 Steps = Iterator[Callable[[], object]]
 
 
-def live(parts: Any, cache: Path, note: Callable[[str], None]) -> Steps:
-    """Do one thing after the other; each item is waited for."""
+def live(parts: Any, cache: Path, note: Callable[[str], None], document: Path) -> Steps:
+    """Do one thing after the other; each item is waited for.
+
+    Args:
+        document: a file with the private text, which is the user's own.
+    """
+    from app.desktop.document_presenter import DocumentPresenter
+
     chats, composer = parts.chats, parts.window.composer
+    documents = parts.window.findChild(DocumentPresenter)
+    prepared: list[object] = []
+    parts.bridge.prepare_ended.connect(prepared.append)
 
     def say(text: str) -> None:
         composer.text_edit.setPlainText(text)
@@ -48,6 +57,12 @@ def live(parts: Any, cache: Path, note: Callable[[str], None]) -> Steps:
     private.edit(private.last_message.turn_id, f"Rather tell of {PRIVATE} two.")
     yield is_idle
     private.retry()
+    yield is_idle
+    documents.attach([str(document)])
+    yield lambda: composer.pasted.documents
+    documents.prepare()
+    yield lambda: prepared
+    say("What is in it?")
     yield is_idle
     chats.rename(private.chat.id, f"Title {PRIVATE}")
     composer.text_edit.setPlainText(f"half a {PRIVATE} thought")
@@ -94,7 +109,9 @@ def main() -> None:
 
     def build_and_live(*args: Any, **kwargs: Any) -> Any:
         parts = build(*args, **kwargs)
-        steps = live(parts, paths.prompt_cache_dir, lambda line: _note(log_path, line))
+        document = Path(log_path).with_name(f"{PRIVATE}.txt")
+        document.write_text(f"In it stands much of the {PRIVATE}, which nobody is to know. " * 4, "utf-8")
+        steps = live(parts, paths.prompt_cache_dir, lambda line: _note(log_path, line), document)
         waited: list[Callable[[], object]] = []
         timer = QTimer(parts.window)
 

@@ -104,7 +104,6 @@ class Preparing(QObject):
 
     def _order_of(self, conversation: Conversation, documents: str, name: str) -> Prepare:
         adapters = made_with(conversation.settings.adapters)
-        store = self._chats.recorder.store
         return Prepare(
             request_id=f"prepare-{uuid.uuid4().hex}",
             messages=tuple(conversation.messages(draft=documents)),
@@ -112,7 +111,7 @@ class Preparing(QObject):
             options=conversation.prompt_options(),
             adapters=tuple(engine_adapters({"adapters": adapters})),
             chat_id=conversation.chat.id,
-            is_private=conversation.chat.is_private or store is None or not store.is_kept,
+            is_private=not conversation.chat.is_kept,
         )
 
     def _is_generating(self) -> bool:

@@ -40,6 +40,12 @@ class RecordedChat:
         self._tree = ChatTree(turns_of(stored), stored.active_leaf) if stored else ChatTree()
 
     @property
+    def is_kept(self) -> bool:
+        """Whether what is said in it is written: what is not kept here is kept nowhere."""
+        store = self._recorder.store
+        return store is not None and store.is_kept
+
+    @property
     def leaf(self) -> str | None:
         """The message after which the next one comes; None in an empty chat."""
         return self._tree.leaf

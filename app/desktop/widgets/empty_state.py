@@ -105,7 +105,7 @@ class EmptyState(QWidget):
         self._is_inviting = True
         if self._is_private:
             lead = self.tr(
-                "Nothing of it is written to disk: it is kept in memory only, and gone when you close it or Fireside."
+                "Nothing of it is written to disk. It is kept in memory only, and gone when you close it, or Fireside."
             )
             self._set(self.tr("A private chat"), lead, hint)
             return

@@ -57,7 +57,7 @@ def ledger_text(turn: ReplyTurn) -> str:
             return ""
         return _reused(prefill.num_cached_tokens, prefill.num_total_tokens, CacheSource.NONE, "")
     if turn.is_stored:
-        words, saved = _tr("From the cache: the same was asked before"), saved_text(report)
+        words, saved = _tr("From cache: the same was asked before"), saved_text(report)
         return _tr("{reused}, {time} saved").format(reused=words, time=saved) if saved else words
     parts = []
     if metrics.num_cached_tokens >= _WORTH_TOKENS:

@@ -1,6 +1,6 @@
 """TopBar: title of the chat, and the buttons of the window."""
 
-from PySide6.QtCore import Signal
+from PySide6.QtCore import Qt, Signal
 from PySide6.QtGui import QKeySequence
 from PySide6.QtWidgets import QFrame, QHBoxLayout, QWidget
 
@@ -47,7 +47,7 @@ class TopBar(QFrame):
         self.menu_button = GlyphButton(theme, "dots", self.tr("Menu"), size=32)
         self._row = QHBoxLayout(self)
         self._row.addWidget(self.sidebar)
-        self._row.addWidget(self._private)
+        self._row.addWidget(self._private, 0, Qt.AlignmentFlag.AlignVCenter)
         self._row.addWidget(self._title, 1)
         for button in (self.new_chat, self.compare, self.inspector, self.menu_button):
             self._row.addWidget(button)
