@@ -52,6 +52,12 @@ def split_documents(content: str) -> tuple[tuple[Document, ...], str]:
     return tuple(documents), content[place:]
 
 
+def summary_of(content: str) -> str:
+    """Return a message with the names of its documents in the place of their texts."""
+    documents, words = split_documents(content)
+    return " · ".join(part for part in (names_of(documents), words) if part)
+
+
 def is_document(text: str) -> bool:
     """Tell whether a text is one document and nothing else, by how it begins and ends."""
     head = _HEAD.match(text)

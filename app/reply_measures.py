@@ -9,8 +9,10 @@ import msgspec
 from app.settings import Settings
 from engine import (
     CacheSource,
+    Finished,
     ModelDescription,
     RequestMetrics,
+    SpeculativeStats,
     bandwidth_share,
     cost_per_million_tokens,
     decode_bytes,
@@ -35,6 +37,22 @@ def completed(
         joules_per_token=energy,
         cost_per_million_tokens=cost_per_million_tokens(energy, price) if energy is not None and price > 0 else None,
     )
+
+
+def measures_of(finished: Finished) -> dict[str, Any]:
+    """Return every measure of a reply by name, those of drafting too, in plain JSON types; null until known."""
+    return finished.metrics.as_dict() | drafting_measures(finished.speculative)
+
+
+def drafting_measures(stats: SpeculativeStats | None) -> dict[str, Any]:
+    """Return the measures of drafting that a reply has beside its counts; see SpeculativeStats."""
+    return {
+        "mean_acceptance_length": None if stats is None else stats.mean_acceptance_length,
+        "net_speedup": None if stats is None else stats.net_speedup,
+        "draft_state": None if stats is None else stats.state.value,
+        "draft_reason": None if stats is None else stats.reason or None,
+        "drafters": [] if stats is None else [msgspec.to_builtins(item) for item in stats.drafters],
+    }
 
 
 def _share(metrics: RequestMetrics, model: ModelDescription, measured: Mapping[str, Any]) -> float | None:

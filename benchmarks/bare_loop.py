@@ -29,7 +29,12 @@ class BareLoop:
     Args:
         llama: the binding's low-level module.
         path: model file.
+
+    Attributes:
+        num_outputs: the most tokens of a batch whose logits are computed.
     """
+
+    num_outputs = 1
 
     def __init__(self, llama: Any, path: str, *, n_ctx: int, n_threads: int) -> None:
         self._llama = llama
@@ -37,7 +42,7 @@ class BareLoop:
         params = llama.llama_context_default_params()
         params.n_ctx, params.n_batch, params.n_ubatch = n_ctx, _N_BATCH, 512
         params.n_threads = params.n_threads_batch = n_threads
-        params.n_outputs_max = 1
+        params.n_outputs_max = self.num_outputs
         self._context = llama.llama_init_from_model(self._model, params)
         self._vocab = llama.llama_model_get_vocab(self._model)
         self._n_vocab = llama.llama_vocab_n_tokens(self._vocab)
@@ -98,6 +103,9 @@ class BareLoop:
             token = self._step(tokens[start : start + _N_BATCH], first + start)
         return token
 
+    def _wants_logits(self, index: int, count: int) -> bool:
+        return index == count - 1
+
     def _step(self, tokens: list[int], start: int) -> int:
         batch = self._batch
         batch.n_tokens = len(tokens)
@@ -106,7 +114,7 @@ class BareLoop:
             batch.pos[index] = start + index
             batch.n_seq_id[index] = 1
             batch.seq_id[index][0] = 0
-            batch.logits[index] = index == len(tokens) - 1
+            batch.logits[index] = self._wants_logits(index, len(tokens))
         if self._llama.llama_decode(self._context, batch) != 0:
             raise RuntimeError("the bare loop could not decode")
         logits = self._llama.llama_get_logits_ith(self._context, -1)

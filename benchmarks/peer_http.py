@@ -69,14 +69,14 @@ class Server:
         path = Path(self._folder.name) / _SAVED
         return path.stat().st_size if path.exists() else None
 
-    def ask(self, chat: Chat, num_tokens: int, **sampling: float) -> Reply:
+    def ask(self, chat: Chat, num_tokens: int, **options: float) -> Reply:
         """See Peer.
 
         Args:
-            sampling: instead of greedy, as the server names it.
+            options: of the request, as the server names them.
         """
         began = time.perf_counter()
-        body = _body(chat, num_tokens) | sampling
+        body = _body(chat, num_tokens) | options
         connection, response = self._request("POST", "/v1/chat/completions", body)
         pieces, times, reason, timings = [], [], None, dict[str, Any]()
         for event in _events(response):

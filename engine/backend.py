@@ -289,8 +289,15 @@ class Backend(SequenceMemory, Protocol):
             InvalidParams: a setting does not fit this model.
         """
 
-    def new_draft_sampler(self, params: SamplingParams, seed: int) -> DraftSampler:
-        """Return what draws drafts for a request with these settings; penalties and constraints are left out."""
+    def new_draft_sampler(self, params: SamplingParams, seed: int, *, num_ids: int | None = None) -> DraftSampler:
+        """Return what draws drafts for a request with these settings; penalties and constraints are left out.
+
+        Args:
+            num_ids: tokens from this one on are never drawn; the model that is drafted for does not know them.
+        """
+
+    def row_digest(self, row: int) -> bytes:
+        """Return what tells the logits of a row from all that differ from them in any bit."""
 
     def load_adapters(self, adapters: Sequence[Adapter]) -> AdapterKey:
         """Make adapters ready for use, loading those that are not yet.

@@ -1,4 +1,4 @@
-"""What the engine does while no reply is computed: beginnings it was told to read, then what replies have left."""
+"""What the engine does while nothing is computed: beginnings it was told to read, what replies have left, measuring."""
 
 from engine.backend import Backend
 from engine.kv_cache import KVCache
@@ -7,6 +7,7 @@ from engine.preparing import Preparations
 from engine.read_ahead import ReadAhead
 from engine.slot import Slot
 from engine.slot_room import SlotRoom
+from engine.speculative.calibration import Calibration
 from engine.threads import StepThreads
 
 
@@ -17,14 +18,17 @@ class IdleWork:
         preparations: what was asked for.
     """
 
-    def __init__(self, backend: Backend, cache: KVCache, room: SlotRoom, threads: StepThreads) -> None:
+    def __init__(
+        self, backend: Backend, cache: KVCache, room: SlotRoom, threads: StepThreads, calibration: Calibration
+    ) -> None:
+        self._calibration = calibration
         self.preparations = Preparations(backend, cache, room, threads)
         self._read_ahead = ReadAhead(backend, cache)
 
     @property
     def is_due(self) -> bool:
         """Whether `step()` has something to do."""
-        return self.preparations.is_due or self._read_ahead.is_due
+        return self.preparations.is_due or self._read_ahead.is_due or self._calibration.is_due
 
     def note_reply(self, slot: Slot, tokens: list[int]) -> None:
         """See ReadAhead.note."""
@@ -34,10 +38,14 @@ class IdleWork:
         """Let what has come begin at once; safe from any thread."""
         self._read_ahead.drop()
         self.preparations.break_off()
+        self._calibration.break_off()
 
     def step(self) -> list[Event]:
         """Do some of it."""
         if self.preparations.is_due:
             return self.preparations.step()
-        self._read_ahead.step()
+        if self._read_ahead.is_due:
+            self._read_ahead.step()
+        else:
+            self._calibration.step()
         return []

@@ -89,12 +89,14 @@ class SpeculativeStats(msgspec.Struct, frozen=True, kw_only=True):
     Attributes:
         net_speedup: seconds that its tokens would have taken in plain steps, by those measured in between, over the
             seconds they took, drafting and tries included; None until both are known.
+        drafting_speedup: the same of this chat's steps with drafts alone; below 1 they lost. None before the first.
         reason: why nothing could be drafted, one sentence; empty where it could.
         drafters: those that drafted.
     """
 
     state: DraftState
     net_speedup: float | None = None
+    drafting_speedup: float | None = None
     reason: str = ""
     drafters: tuple[DrafterStats, ...] = ()
 

@@ -13,7 +13,7 @@ import msgspec
 from engine.backend import Backend, Loader, new_loader
 from engine.cache_commands import obey
 from engine.core import Engine
-from engine.errors import DraftMismatch, EngineError, EngineUnavailable
+from engine.errors import EngineError, EngineUnavailable
 from engine.failures import event_of, shown
 from engine.importance import build_importance
 from engine.measuring import measure, no_model
@@ -27,6 +27,7 @@ from engine.messages import (
     CountTokens,
     DescribeCache,
     DescribeEngine,
+    DraftSet,
     EngineDescribed,
     Event,
     Failed,
@@ -57,12 +58,14 @@ from engine.peak_memory import peak_memory_bytes, reset_peak_memory
 from engine.preparing import Preparation
 from engine.prompt_cache import PromptCache
 from engine.prompt_making import Encoded, counted, prompt_of, rendered
+from engine.speculative.loading import load_drafter
 from engine.threads import StepThreads
 from engine.tokenizer_thread import TokenizerThread
 from engine.tokenizing import PromptEncoder
 from engine.version import engine_version
 
 _PROGRESS_INTERVAL_S = 0.05
+_CALIBRATION_S = 0.4  # part of what setting a draft model takes; the rest is done while nothing is asked
 _NEEDS_CONTEXT = (
     *(
         Generate,
@@ -94,6 +97,7 @@ class WorkerLoop:
         self._inbox: queue.SimpleQueue[tuple[float, Command | Encoded]] = queue.SimpleQueue()
         self._tokenizer = TokenizerThread()
         self._loader: Loader | None = None
+        self._draft_loader: Loader | None = None  # what one measures is what it loaded last
         self._engine: Engine | None = None
         self._encoder: PromptEncoder | None = None
         self._kept = PromptCache(CacheParams())
@@ -189,12 +193,28 @@ class WorkerLoop:
 
     def _set(self, command: SetThreads | SetDraft) -> None:
         if isinstance(command, SetDraft):
-            error = DraftMismatch("This version has no draft models.", "Leave it off.")
-            self._emit(Failed(request_id=command.request_id, error=error.info()))
+            self._emit(event_of(command.request_id, lambda: self._set_draft(command)))
             return
         self._most_threads = command.most
         if self._engine is not None:
             self._engine.threads.set_most(command.most)
+
+    def _set_draft(self, command: SetDraft) -> DraftSet:
+        engine = self._engine
+        if engine is None:
+            raise no_model()
+        engine.speculator.set_model(None)  # before the next one: there may not be memory for both
+        if command.path is None:
+            return DraftSet(request_id=command.request_id, draft=None)
+        engine.speculator.check()
+        if self._draft_loader is None:
+            self._draft_loader = new_loader(fake=self._fake)
+        drafter, description = load_drafter(self._draft_loader, engine.backend, command)
+        engine.speculator.set_model(drafter)
+        if not engine.has_work:
+            engine.speculator.calibration.want()
+            engine.speculator.calibration.run(_CALIBRATION_S)
+        return DraftSet(request_id=command.request_id, draft=description)
 
     # --- models ---
 
@@ -241,6 +261,8 @@ class WorkerLoop:
         threads.calibrate(backend)
         with self._lock:
             self._engine = Engine(backend, peak_memory=peak_memory_bytes, threads=threads, prompt_cache=self._kept)
+        if command.drafts:
+            self._engine.speculator.calibration.want()
         description = msgspec.structs.replace(
             backend.description,
             notices=(*backend.description.notices, *notices),

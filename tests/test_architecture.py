@@ -57,8 +57,9 @@ WORKER_HALF = {
     *("speculative", "sampling", "threads", "thread_governor", "step_cost", "stopping", "detokenizer"),
     *("tokenizer_thread", "tokenizing"),
     *("chat_template", "chat_formats", "chat_forms", "template_renderer", "template_child", "special_texts"),
-    *("text_tokens", "reasoning", "reply_text", "scoring", "importance"),
+    *("text_tokens", "reasoning", "code_context", "reply_text", "scoring", "importance"),
     *("backend", "backend_llama", "backend_fake", "backend_fake_measures", "backend_fake_vocabulary"),
+    *("backend_fake_samplers", "backend_fake_settings"),
 }
 
 # A widget gets data and gives signals; who talks to the engine, the disk or the network is above it.

@@ -21,6 +21,13 @@ from app.cli.chat_options import (
     sampling_params,
 )
 from app.cli.chat_plan import ChatPlan, make_plan, note_chat_format, remember_model
+from app.cli.draft_commands import (
+    add_draft_arguments,
+    drafting_line,
+    load_draft,
+    print_draft_event,
+    show_refused,
+)
 from app.cli.outcome import (
     CONTEXT_FULL,
     FROM_CACHE,
@@ -35,14 +42,14 @@ from app.cli.outcome import (
 from app.cli.reply_printer import ReplyPrinter
 from app.cli.session import Answer, ChatSession
 from app.cli.streams import is_terminal, read_standard_input, read_text_file
-from app.cli.terminal_text import is_blank
+from app.cli.terminal_text import is_blank, safe_text
 from app.document_text import Document, join_documents
 from app.energy import EnergyMeter
 from app.errors import UsageError
 from app.known_models import KnownModels
 from app.memory_record import MemoryRecord
 from app.paths import Paths
-from app.reply_measures import completed
+from app.reply_measures import completed, measures_of
 from app.settings import SettingsStore
 from engine import (
     CacheSource,
@@ -65,6 +72,7 @@ MakeClient = Callable[[bool], EngineClient]
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add what this command takes."""
     add_chat_arguments(parser)
+    add_draft_arguments(parser.add_argument_group("drafting"))
 
 
 def run(options: argparse.Namespace, paths: Paths, make_client: MakeClient | None = None) -> ExitCode:
@@ -155,6 +163,11 @@ class _OneShot:
             self._printer.loaded(self._session.model, self._plan.label)
             if notice:
                 print(f"fireside: {notice}", file=sys.stderr)
+        outcome = load_draft(self._session, self._plan.path, self._plan.drafting, self._plan.params)
+        if outcome is not None:
+            show_refused(outcome)
+            if self._as_json:
+                print_draft_event(outcome)
         remember_model(self._store, self._plan.last_model)
         prepared = None
         if prepares:
@@ -206,7 +219,12 @@ class _OneShot:
         self._printer.begin()
         plan, power = self._plan, self._meter.read()
         asked = self._session.ask(
-            messages, plan.sampling, chat_id=chat_id, adapters=plan.adapters, options=plan.prompt_options
+            messages,
+            plan.sampling,
+            chat_id=chat_id,
+            adapters=plan.adapters,
+            options=plan.prompt_options,
+            speculative=plan.drafting.params(plan.sampling),
         )
         for item in asked:
             match item:
@@ -219,6 +237,9 @@ class _OneShot:
                 case Answer():
                     answer = self._measured(item, self._meter.joules_since(power))
                     self._printer.finished(answer)
+                    line = drafting_line(answer.finished.speculative, is_asked=True) if plan.is_drafting_asked else ""
+                    if line and not self._as_json:
+                        print(f"fireside: {safe_text(line)}", file=sys.stderr)
                     return answer
         raise RuntimeError("a request ended without an answer")
 
@@ -264,7 +285,7 @@ class _JsonPrinter:
             thinking=finished.thinking,
             finish_reason=finished.finish_reason.value,
             stop_string=finished.stop_string,
-            metrics=finished.metrics.as_dict(),
+            metrics=measures_of(finished),
             client_ttft_s=answer.client_ttft_s,
         )
 

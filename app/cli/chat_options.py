@@ -21,11 +21,7 @@ from engine import (
     param_infos,
 )
 
-_NOT_BUILT_WITH_VALUE = (
-    "--draft",
-    "--draft-max",
-)
-_NOT_BUILT = ("--strict", "--save")
+_NOT_BUILT = ("--save",)
 # Flag -> field, where a setting has a flag of its own; all others are reached by --set.
 _SAMPLING_FLAGS = ("temperature", "top_k", "top_p", "min_p", "repeat_penalty", "seed", "max_tokens")
 
@@ -68,8 +64,6 @@ def add_chat_arguments(parser: argparse.ArgumentParser) -> None:
         help="keep whole replies, and give them again at once to just the same request: for temperature 0 or a fixed "
         "--seed; in the chat /again asks anew",
     )
-    for flag in _NOT_BUILT_WITH_VALUE:
-        parser.add_argument(flag, action=NotBuilt, nargs="?", help=argparse.SUPPRESS)
     for flag in _NOT_BUILT:
         parser.add_argument(flag, action=NotBuilt, nargs=0, help=argparse.SUPPRESS)
 

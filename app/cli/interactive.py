@@ -13,8 +13,10 @@ from app.cli.adapter_commands import obey_lora
 from app.cli.attached import prepare, prepared_sentence, read_documents
 from app.cli.chat_options import parse_setting
 from app.cli.chat_plan import ChatPlan, note_chat_format, remember_model
+from app.cli.draft_commands import draft_sentences, drafting_line, load_draft, obey_draft, show_refused
 from app.cli.line_editor import LineEditor
 from app.cli.outcome import CONTEXT_FULL, ExitCode, dropped_sentence, show_error
+from app.cli.reply_numbers import number_lines, summary_of, wrapped_numbers
 from app.cli.reply_printer import ReplyPrinter
 from app.cli.session import Answer, ChatSession
 from app.cli.streams import without_echo
@@ -25,8 +27,8 @@ from app.known_models import KnownModels
 from app.model_choice import choose_model
 from app.paths import Paths
 from app.settings import SettingsStore
+from app.speculation import draft_choice
 from engine import (
-    CacheSource,
     ChatMessage,
     Delta,
     EngineError,
@@ -34,7 +36,6 @@ from engine import (
     FinishReason,
     PrefillProgress,
     PromptMode,
-    RequestMetrics,
     Role,
     SamplingParams,
     TurnsDropped,
@@ -50,6 +51,7 @@ _HELP = """\
 /attach FILE      put a text, code or PDF file before the next message; without FILE, none
 /prepare          read what is attached, or the chat so far, ahead of the next message
 /lora NAME=1      use an adapter at a strength, 0 for without; without NAME, show all
+/draft NAME       what guesses tokens ahead: a model, ngram, both, auto or none; without NAME, show all
 /model PATH       load another model, or `starter`; without PATH, load the same again
 /again            ask once more for the last reply, computed anew
 /continue         go on with the last reply
@@ -95,6 +97,7 @@ class InteractiveChat:
         self._read_line = read_line or LineEditor(paths, self._toolbar).read
         self._history: list[ChatMessage] = []
         self._last: Answer | None = None
+        self._has_draft = False
         self._chat_id = ""
         self._documents = documents
         self._prepares = prepares
@@ -106,6 +109,7 @@ class InteractiveChat:
             "/attach": self._attach,
             "/prepare": self._prepare,
             "/lora": self._lora,
+            "/draft": self._draft,
             "/model": self._model,
             "/again": self._again,
             "/continue": self._continue,
@@ -205,6 +209,13 @@ class InteractiveChat:
     def _lora(self, argument: str) -> None:
         self._plan = obey_lora(argument, self._plan, self._adapter_files)
 
+    def _draft(self, argument: str) -> None:
+        before = self._plan.drafting
+        drafting = obey_draft(argument, before, self._plan.path, self._paths, params=self._plan.params)
+        self._plan = dataclasses.replace(self._plan, drafting=drafting, is_drafting_asked=True)
+        if self._session.model is not None and drafting.wanted_path != before.wanted_path:
+            self._load_draft()
+
     def _model(self, argument: str) -> None:
         if argument:
             choice = choose_model(argument.strip("'\""), self._store.load()[0], self._paths)
@@ -214,6 +225,7 @@ class InteractiveChat:
                 label=choice.label,
                 last_model=choice.last_model,
                 chat_format=self._store.load()[0].chat_formats.get(choice.last_model),
+                drafting=draft_choice(self._store.load()[0], choice.last_model),
             )
         self._load()
 
@@ -249,9 +261,7 @@ class InteractiveChat:
         if self._last is None:
             print("There is no reply yet.")
             return
-        for name, value in self._last.finished.metrics.as_dict().items():
-            if value is not None:
-                print(f"  {name:<26} {value:.4g}" if isinstance(value, float) else f"  {name:<26} {value}")
+        print("\n".join(number_lines(self._last.finished)))
 
     # --- model and replies ---
 
@@ -270,6 +280,20 @@ class InteractiveChat:
             if sentence:
                 print(wrapped(safe_text(sentence)))
         remember_model(self._store, self._plan.last_model)
+        self._has_draft = False
+        self._load_draft()
+
+    def _load_draft(self) -> None:
+        """Load the draft model that is wanted; one that is wanted no longer gives its memory back."""
+        with self._session.interrupted_by_ctrl_c(), without_echo():
+            outcome = load_draft(self._session, self._plan.path, self._plan.drafting, self._plan.params)
+            if outcome is None and self._has_draft:
+                self._session.set_draft(None, self._plan.params)
+        self._has_draft = outcome is not None and outcome.draft is not None
+        if outcome is not None:
+            show_refused(outcome)
+            for sentence in draft_sentences(outcome):
+                print(wrapped(safe_text(sentence)))
 
     def _ask(self, text: str) -> None:
         question = ChatMessage(Role.USER, join_documents(self._documents, text))
@@ -296,6 +320,7 @@ class InteractiveChat:
                     chat_id=self._chat_id,
                     adapters=self._plan.adapters,
                     options=msgspec.structs.replace(self._plan.prompt_options, mode=mode),
+                    speculative=self._plan.drafting.params(self._plan.sampling),
                     is_fresh=is_fresh,
                 ):
                     match item:
@@ -319,7 +344,9 @@ class InteractiveChat:
             raise KeyboardInterrupt
         if answer.finished.finish_reason is FinishReason.CONTEXT_FULL:
             print(wrapped(CONTEXT_FULL))
-        print(f"\x1b[2m{_wrapped_summary(summary_of(answer.finished.metrics))}\x1b[0m", flush=True)
+        drafted = drafting_line(answer.finished.speculative, is_asked=self._plan.is_drafting_asked)
+        for line in filter(None, (wrapped_numbers(summary_of(answer.finished.metrics)), wrapped(safe_text(drafted)))):
+            print(f"\x1b[2m{line}\x1b[0m", flush=True)
         return answer.finished
 
     def _show_prefill(self, progress: PrefillProgress) -> None:
@@ -348,24 +375,6 @@ def _show_live(delta: Delta) -> None:
 def _set_title(text: str) -> None:
     if sys.stdout.isatty():
         print(f"\x1b]0;{text}\x07", end="", flush=True)
-
-
-def summary_of(metrics: RequestMetrics) -> str:
-    """Return the numbers of a reply in one line."""
-    parts = [f"{metrics.num_generated_tokens:,} tokens"]
-    if metrics.cache_source is CacheSource.RESPONSE:
-        return "  ·  ".join((*parts, "from cache"))
-    if metrics.decode_rate is not None:
-        parts.append(f"{metrics.decode_rate:.1f} tok/s")
-    if metrics.ttft_s is not None:
-        parts.append(f"first token {metrics.ttft_s:.2f} s")
-    parts.append(f"{metrics.num_cached_tokens:,} of {metrics.num_prompt_tokens:,} prompt tokens reused")
-    return "  ·  ".join(parts)
-
-
-def _wrapped_summary(summary: str) -> str:
-    """Return the line of numbers, broken between them only."""
-    return wrapped(summary.replace(" ", "\u00a0").replace("·\u00a0\u00a0", "·  ")).replace("\u00a0", " ")
 
 
 def _setting_text(sampling: SamplingParams, name: str) -> str:

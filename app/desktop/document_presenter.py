@@ -4,7 +4,6 @@ import functools
 import threading
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import NamedTuple
 
 from PySide6.QtCore import QObject
 from PySide6.QtWidgets import QFileDialog
@@ -28,12 +27,18 @@ _MAX_AT_ONCE = 20
 _PLAIN = PromptOptions(mode=PromptMode.COMPLETION)
 
 
-class _Opening(NamedTuple):
-    """A file that is being read."""
+class _Opening:
+    """A file that is being read.
 
-    name: str
-    conversation: Conversation
-    is_given_up: threading.Event
+    Attributes:
+        outcome: what came of it; None until then.
+    """
+
+    def __init__(self, name: str, conversation: Conversation) -> None:
+        self.name = name
+        self.conversation = conversation
+        self.is_given_up = threading.Event()
+        self.outcome: ReadDocument | Exception | None = None
 
     def is_wanted(self) -> bool:
         """Whether its text is still to be had."""
@@ -101,12 +106,12 @@ class DocumentPresenter(QObject):
             self._show_notice(Notice(key=_KEY, text=text, is_error=True))
         for path in map(Path, paths[:_MAX_AT_ONCE]):
             self._folder = str(path.parent)
-            opening = _Opening(path.name, self._chats.current, threading.Event())
+            opening = _Opening(path.name, self._chats.current)
             self._openings.append(opening)
             self._background.run(
                 functools.partial(read_document, path, is_wanted=opening.is_wanted),
-                functools.partial(self._on_read, opening),
-                functools.partial(self._on_not_read, opening),
+                functools.partial(self._on_opened, opening),
+                functools.partial(self._on_opened, opening),
             )
         self._show()
 
@@ -129,13 +134,22 @@ class DocumentPresenter(QObject):
 
     # Files
 
+    def _on_opened(self, opening: _Opening, outcome: ReadDocument | Exception) -> None:
+        """Take what came of a file, once those before it are there: their order is that of the prompt."""
+        opening.outcome = outcome
+        while self._openings and self._openings[0].outcome is not None:
+            first = self._openings.pop(0)
+            if isinstance(first.outcome, ReadDocument):
+                self._on_read(first, first.outcome)
+            elif isinstance(first.outcome, Exception):
+                self._on_not_read(first, first.outcome)
+        self._show()
+
     def _on_read(self, opening: _Opening, read: ReadDocument) -> None:
-        self._openings.remove(opening)
-        block = join_documents([read.document], "")
-        conversation = opening.conversation
         if not opening.is_wanted():
-            pass
-        elif conversation is self._chats.current:
+            return
+        block, conversation = join_documents([read.document], ""), opening.conversation
+        if conversation is self._chats.current:
             self._window.composer.attach([block])
             self._window.announce(self.tr("{name} is attached").format(name=read.document.name))
         elif conversation in self._chats.live:
@@ -143,11 +157,8 @@ class DocumentPresenter(QObject):
             conversation.save_draft(Draft(draft.typed, (*draft.pasted, block)).written)
         if read.notice:
             self._show_notice(Notice(key=_KEY, text=read.notice))
-        self._show()
 
     def _on_not_read(self, opening: _Opening, error: Exception) -> None:
-        self._openings.remove(opening)
-        self._show()
         if not isinstance(error, AttachmentError):
             raise error
         if opening.is_wanted():

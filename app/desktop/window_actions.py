@@ -267,6 +267,8 @@ class WindowActions(QObject):
             page.changed.connect(self._settings.set)
             page.clear_requested.connect(self._kept.clear)
             self._kept.described.connect(page.cache.show_kept)
+            self._kept.described.connect(page.documents.show_kept)
+            page.documents.forget_requested.connect(self._kept.forget_named)
             page.closed.connect(lambda: self._window.show_page(None))
         self._settings_page.show_settings(self._settings.now)
         self._kept.describe()

@@ -1,6 +1,7 @@
 """A loaded model with its context: batches in, logits out, and the sequences of its memory."""
 
 import ctypes
+import hashlib
 import sys
 from collections.abc import Sequence
 from typing import Any, NamedTuple
@@ -10,6 +11,7 @@ import numpy.typing as npt
 
 from engine.backend import AdapterKey, BatchPart, DecodeStatus, DraftSampler, StateBytes, StateKeys
 from engine.backend_llama.adapters import ModelAdapters
+from engine.backend_llama.draft_sampler import new_draft_sampler
 from engine.backend_llama.library import library, native_function, native_log, return_memory
 from engine.backend_llama.sampler import LlamaSampler, new_sampler
 from engine.backend_llama.vocabulary import LlamaVocabulary
@@ -135,11 +137,11 @@ class LlamaBackend:
         is_drafted: bool = False,
     ) -> LlamaSampler:
         """See Backend."""
-        return new_sampler(self, params, seed, prompt, matcher=matcher, is_thinking=is_thinking)
+        return new_sampler(self, params, seed, prompt, matcher=matcher, is_thinking=is_thinking, is_drafted=is_drafted)
 
-    def new_draft_sampler(self, params: SamplingParams, seed: int) -> DraftSampler:
+    def new_draft_sampler(self, params: SamplingParams, seed: int, *, num_ids: int | None = None) -> DraftSampler:
         """See Backend."""
-        raise NotImplementedError
+        return new_draft_sampler(self, params, seed, min(num_ids or self.n_vocab, self.n_vocab))
 
     def load_adapters(self, adapters: Sequence[Adapter]) -> AdapterKey:
         """See Backend."""
@@ -164,6 +166,10 @@ class LlamaBackend:
             raise DecodeFailed("The step has no logits.", "Please report it.")
         values = (ctypes.c_float * self.n_vocab).from_address(address)
         return np.frombuffer(memoryview(values), np.float32)
+
+    def row_digest(self, row: int) -> bytes:
+        """See Backend."""
+        return hashlib.blake2b(self.logits(row).data, digest_size=16).digest()
 
     @property
     def max_step_tokens(self) -> int:

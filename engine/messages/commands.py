@@ -116,6 +116,7 @@ class LoadModel(msgspec.Struct, frozen=True, kw_only=True, tag=True):
         is_known: whether this file, unchanged, was loaded before with these settings; any other is tried in a process
             of its own first.
         cache: as SetCache; None leaves that as it is.
+        drafts: whether tokens will be drafted: what steps take for that is measured while nothing is asked.
     """
 
     request_id: str
@@ -123,6 +124,7 @@ class LoadModel(msgspec.Struct, frozen=True, kw_only=True, tag=True):
     params: ModelParams = ModelParams()
     is_known: bool = False
     cache: CacheParams | None = None
+    drafts: bool = False
 
 
 class CancelLoad(msgspec.Struct, frozen=True, kw_only=True, tag=True):

@@ -41,8 +41,14 @@ class WindowRun(NamedTuple):
     rows: list[list[str]]
 
 
-def compare_and_kill(ladder: Ladder, folder: Path, *, num_kills: int, seed: int) -> WindowRun:
-    """Compare in the window through so many kills, each at a drawn moment, until all is done."""
+def compare_and_kill(
+    ladder: Ladder, folder: Path, *, num_kills: int, seed: int, longest_wait_s: float = _LONGEST_WAIT_S
+) -> WindowRun:
+    """Compare in the window through so many kills, each at a drawn moment, until all is done.
+
+    Args:
+        longest_wait_s: how long after the reply that was drawn a kill comes at the latest.
+    """
     drawn = random.Random(seed)
     paths = find_paths(str(folder / "data"))
     prompts = folder / "prompts.txt"
@@ -50,7 +56,7 @@ def compare_and_kill(ladder: Ladder, folder: Path, *, num_kills: int, seed: int)
     told: list[dict[str, Any]] = []
     faults: list[str] = []
     killed = 0
-    share = max(1, 2 * ladder.num_cells // max(1, num_kills))
+    share = min(2 * ladder.num_cells // max(1, num_kills), ladder.num_cells // 2)
     while not any(event["event"] == "shown" for event in told):
         runs = list_runs(paths)
         how = GO_ON if runs and not runs[0].is_ended else BEGIN
@@ -60,7 +66,7 @@ def compare_and_kill(ladder: Ladder, folder: Path, *, num_kills: int, seed: int)
         log = folder / f"told-{len(list(folder.glob('told-*')))}.jsonl"
         is_last = killed >= num_kills
         num_cells = ladder.num_cells if is_last else drawn.randrange(share + 1)
-        wait_s = _LIMIT_S if is_last else drawn.uniform(0, _LONGEST_WAIT_S)
+        wait_s = _LIMIT_S if is_last else drawn.uniform(0, longest_wait_s)
         was_killed, left = _run(paths, log, arguments, num_cells, wait_s)
         killed += was_killed
         told += _events(log)

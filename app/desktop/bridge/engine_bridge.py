@@ -4,7 +4,7 @@ import logging
 import time
 import uuid
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from PySide6.QtCore import QObject, Qt, QTimer, Signal, Slot
 
@@ -22,6 +22,7 @@ from engine import (
     Delta,
     DescribeCache,
     DescribeEngine,
+    DraftSet,
     EngineClient,
     EngineDescribed,
     EngineDescription,
@@ -31,6 +32,7 @@ from engine import (
     Failed,
     Finished,
     ForgetChats,
+    ForgetNamed,
     Generate,
     Hello,
     LoadCancelled,
@@ -49,6 +51,8 @@ from engine import (
     PromptOptions,
     SamplingParams,
     SetCache,
+    SetDraft,
+    SpeculativeParams,
     StateChanged,
     ThreadsChanged,
     TurnsDropped,
@@ -91,6 +95,8 @@ class EngineBridge(QObject):
         machine_not_measured: ErrorInfo.
         cache_described: CacheDescribed.
         cache_not_described: request id.
+        draft_set: request id, DraftDescription, or None where there is no draft model now.
+        draft_refused: request id, ErrorInfo.
         engine_died: EngineDied; every open request has failed before.
     """
 
@@ -113,6 +119,8 @@ class EngineBridge(QObject):
     machine_not_measured = Signal(object)
     cache_described = Signal(object)
     cache_not_described = Signal(str)
+    draft_set = Signal(str, object)
+    draft_refused = Signal(str, object)
     engine_died = Signal(object)
 
     _woken = Signal()
@@ -124,10 +132,7 @@ class EngineBridge(QObject):
         self._loads: set[str] = set()
         self._replies: set[str] = set()
         self._preparing: set[str] = set()
-        self._counts: set[str] = set()
-        self._descriptions: set[str] = set()
-        self._measures: set[str] = set()
-        self._cache_questions: set[str] = set()
+        self._questions: dict[str, Callable[[Failed], None]] = {}  # what is done when one is not answered
         self._worker_pid: int | None = None
         self._engine: EngineDescription | None = None
         self._is_woken = False
@@ -192,6 +197,7 @@ class EngineBridge(QObject):
         adapters: Sequence[Adapter] = (),
         read_ahead: bool = True,
         is_private: bool = False,
+        speculative: SpeculativeParams | None = None,
         is_fresh: bool = False,
     ) -> str:
         """Ask for a reply and return the request id; see Generate."""
@@ -207,6 +213,7 @@ class EngineBridge(QObject):
                 options=options,
                 read_ahead=read_ahead,
                 is_private=is_private,
+                speculative=speculative or SpeculativeParams(),
                 is_fresh=is_fresh,
             )
         )
@@ -225,22 +232,24 @@ class EngineBridge(QObject):
 
     def count_tokens(self, messages: Sequence[ChatMessage], options: PromptOptions) -> str:
         """Ask how many tokens the prompt of a chat has and return the request id; exactly one answer follows."""
-        request_id = _new_id("count")
-        self._counts.add(request_id)
+        request_id = self._ask("count", lambda event: self.count_failed.emit(event.request_id, event.error))
         self._client.send(CountTokens(request_id=request_id, messages=tuple(messages), options=options))
         return request_id
 
     def describe_engine(self) -> None:
         """Ask for versions and devices."""
-        request_id = _new_id("describe")
-        self._descriptions.add(request_id)
-        self._client.send(DescribeEngine(request_id=request_id))
+        self._client.send(DescribeEngine(request_id=self._ask("describe", lambda event: None)))
 
     def measure_machine(self) -> None:
         """Ask how fast memory is read here, which takes the engine a second."""
-        request_id = _new_id("measure")
-        self._measures.add(request_id)
+        request_id = self._ask("measure", lambda event: self.machine_not_measured.emit(event.error))
         self._client.send(MeasureMachine(request_id=request_id))
+
+    def set_draft(self, path: str | None, params: ModelParams) -> str:
+        """Let a model draft for the loaded one, or none any more, and return the request id; see SetDraft."""
+        request_id = self._ask("draft", lambda event: self.draft_refused.emit(event.request_id, event.error))
+        self._client.send(SetDraft(request_id=request_id, path=path, params=params))
+        return request_id
 
     def set_cache(self, params: CacheParams) -> None:
         """Set the limits of the prompt cache; see SetCache."""
@@ -248,14 +257,17 @@ class EngineBridge(QObject):
 
     def describe_cache(self, *, clears: bool = False) -> str:
         """Ask what is kept of prompts, after all of it was dropped if so wanted, and return the request id."""
-        request_id = _new_id("cache")
-        self._cache_questions.add(request_id)
+        request_id = self._ask("cache", lambda event: self.cache_not_described.emit(event.request_id))
         self._client.send(ClearCache(request_id=request_id) if clears else DescribeCache(request_id=request_id))
         return request_id
 
     def forget_chats(self, chat_ids: Sequence[str]) -> None:
         """Drop what is kept of these chats."""
         self._client.send(ForgetChats(chat_ids=tuple(chat_ids)))
+
+    def forget_named(self, names: Sequence[str]) -> None:
+        """Drop what is kept under these names."""
+        self._client.send(ForgetNamed(names=tuple(names)))
 
     def open_chat(self, chat_id: str) -> None:
         """Let what is kept of a chat on disk be read: it is about to be gone on with."""
@@ -329,7 +341,7 @@ class EngineBridge(QObject):
                 self._preparing.discard(event.request_id)
                 self.prepare_ended.emit(event)
             case Counted():
-                self._counts.discard(event.request_id)
+                self._questions.pop(event.request_id, None)
                 self.counted.emit(event.request_id, event.num_tokens)
             case LogLine():
                 _ENGINE_LOG.log(event.level, "%s", event.text)
@@ -350,15 +362,18 @@ class EngineBridge(QObject):
                 self._loads.discard(event.request_id)
                 self.load_cancelled.emit(event.request_id)
             case EngineDescribed():
-                self._descriptions.discard(event.request_id)
+                self._questions.pop(event.request_id, None)
                 self._engine = event.description
                 self.engine_described.emit(event.description)
             case MachineMeasured():
-                self._measures.discard(event.request_id)
+                self._questions.pop(event.request_id, None)
                 self.machine_measured.emit(event.speed)
             case CacheDescribed():
-                self._cache_questions.discard(event.request_id)
+                self._questions.pop(event.request_id, None)
                 self.cache_described.emit(event)
+            case DraftSet():
+                self._questions.pop(event.request_id, None)
+                self.draft_set.emit(event.request_id, event.draft)
             case EngineDied():
                 _LOG.warning("the engine died: %s", event.error.message)
                 self._worker_pid = None
@@ -376,17 +391,14 @@ class EngineBridge(QObject):
         elif event.request_id in self._preparing:
             self._preparing.discard(event.request_id)
             self.prepare_ended.emit(event)
-        elif event.request_id in self._counts:
-            self._counts.discard(event.request_id)
-            self.count_failed.emit(event.request_id, event.error)
-        elif event.request_id in self._measures:
-            self._measures.discard(event.request_id)
-            self.machine_not_measured.emit(event.error)
-        elif event.request_id in self._cache_questions:
-            self._cache_questions.discard(event.request_id)
-            self.cache_not_described.emit(event.request_id)
-        else:
-            self._descriptions.discard(event.request_id)
+        elif (tell := self._questions.pop(event.request_id, None)) is not None:
+            tell(event)
+
+    def _ask(self, kind: str, on_failure: Callable[[Failed], None]) -> str:
+        """Return the id of a question that gets exactly one answer."""
+        request_id = _new_id(kind)
+        self._questions[request_id] = on_failure
+        return request_id
 
 
 def _new_id(kind: str) -> str:

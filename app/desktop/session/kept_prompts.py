@@ -79,6 +79,11 @@ class KeptPrompts(QObject):
         self._chats.recorder.write(lambda store: store.note_purged(chat_id), is_listed=False)
         self.drop_purged()
 
+    def forget_named(self, name: str) -> None:
+        """Drop what is kept under a name, and tell what is kept then."""
+        self._bridge.forget_named((name,))
+        self.describe()
+
     def drop_purged(self) -> None:
         """Drop what is kept of chats that were deleted for good, and of those with such messages."""
         store = self._chats.recorder.store

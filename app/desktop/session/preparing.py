@@ -12,7 +12,7 @@ from app.desktop.session.chat_adapters import engine_adapters, made_with
 from app.desktop.session.chats import Chats
 from app.desktop.session.conversation import Conversation
 from app.desktop.session.model_session import ModelSession, ModelState
-from engine import Failed, PrefillProgress, Prepare, PrepareCancelled, Prepared
+from engine import CacheDescribed, Failed, PrefillProgress, Prepare, PrepareCancelled, Prepared
 
 _MAX_KNOWN = 32
 
@@ -54,9 +54,10 @@ class Preparing(QObject):
         self._order: Prepare | None = None
         self._conversation: Conversation | None = None  # whose model is waited for
         self._progress: PrefillProgress | None = None
-        self._done: OrderedDict[Any, int] = OrderedDict()  # beginning -> tokens
+        self._done: OrderedDict[Any, Prepared] = OrderedDict()  # by what was to be read
         bridge.prefill_progressed.connect(self._on_progressed)
         bridge.prepare_ended.connect(self._on_ended)
+        bridge.cache_described.connect(self._on_described)
         model.changed.connect(self._on_model_changed)
         model.loaded.connect(self._on_loaded)
 
@@ -97,7 +98,8 @@ class Preparing(QObject):
                 return Reading(ReadingState.WAITING if self._is_generating() else ReadingState.READING)
             return Reading(ReadingState.READING, self._progress.num_done_tokens, self._progress.num_total_tokens - 1)
         if key in self._done and conversation.has_model:
-            return Reading(ReadingState.DONE, self._done[key], self._done[key])
+            num_tokens = self._done[key].num_tokens
+            return Reading(ReadingState.DONE, num_tokens, num_tokens)
         return Reading(ReadingState.NONE)
 
     def _order_of(self, conversation: Conversation, documents: str, name: str) -> Prepare:
@@ -145,13 +147,22 @@ class Preparing(QObject):
             self._progress = progress
             self.changed.emit()
 
+    def _on_described(self, event: CacheDescribed) -> None:
+        """Take note of what is not kept any more."""
+        names = {kept.name for kept in event.kept}
+        gone = [key for key, prepared in self._done.items() if prepared.name not in names]
+        for key in gone:
+            del self._done[key]
+        if gone:
+            self.changed.emit()
+
     def _on_ended(self, event: Prepared | PrepareCancelled | Failed) -> None:
         order = self._order
         if order is None or event.request_id != order.request_id:
             return
         self._order = self._progress = None
         if isinstance(event, Prepared):
-            self._done[_key(order)] = event.num_tokens
+            self._done[_key(order)] = event
             if len(self._done) > _MAX_KNOWN:
                 self._done.popitem(last=False)
         elif isinstance(event, Failed):

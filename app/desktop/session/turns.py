@@ -17,6 +17,8 @@ from engine import (
     PrefillProgress,
     RequestMetrics,
     RequestState,
+    SpeculativeStats,
+    TextSpan,
     TurnsDropped,
 )
 
@@ -104,6 +106,8 @@ class ReplyTurn(_Placed):
         prefill: how far the prompt is read, before the first token.
         finish_reason, stop_string, metrics: set when the reply is done.
         cache: what the prompt cache did for it; None where that is not known.
+        speculative: what drafting did for its last request, so far or in all; None where that is not known.
+        drafted_spans: what of `text` came from accepted drafts, rising.
         error: set when it failed; the text that had arrived stays.
         is_continuation: it is asked to go on after what it has said.
         is_edited: the user wrote it, or changed what the model had written.
@@ -124,6 +128,8 @@ class ReplyTurn(_Placed):
     stop_string: str | None = None
     metrics: RequestMetrics | None = None
     cache: CacheReport | None = None
+    speculative: SpeculativeStats | None = None
+    drafted_spans: Sequence[TextSpan] = ()
     error: ErrorInfo | None = None
     is_continuation: bool = False
     is_edited: bool = False
@@ -162,6 +168,12 @@ class ReplyTurn(_Placed):
         """Return what it has said, to go on from there."""
         return Begun(self.text, self.thinking, self.thinking_s)
 
+    def go_on_from(self, reply: "ReplyTurn") -> None:
+        """Begin with what another one has said."""
+        self.text, self.thinking, self.thinking_s = reply.begun()
+        self.drafted_spans = reply.drafted_spans
+        self.is_continuation = True
+
     def edited(self, text: str) -> "ReplyTurn":
         """Return one that stands beside it and has another answer, of the user's."""
         return ReplyTurn(
@@ -178,6 +190,7 @@ class ReplyTurn(_Placed):
     def take_text_back(self) -> None:
         """Make the answer part of the thinking, which it turned out to be."""
         self.thinking, self.text = self.thinking + self.text, ""
+        self.drafted_spans = ()
 
 
 Turn = UserTurn | ReplyTurn

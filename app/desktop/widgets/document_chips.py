@@ -34,8 +34,9 @@ class DocumentChips(QWidget):
         chip.setObjectName("pasteChip")
         label = ElidedLabel()
         label.setProperty("role", "meta")
-        label.set_whole(document_line(item))
-        label.setAccessibleName(self.tr("Document: {what}").format(what=document_line(item)))
+        line = document_line(item.name, len(item.text.encode("utf-8", "surrogatepass")))
+        label.set_whole(line)
+        label.setAccessibleName(self.tr("Document: {what}").format(what=line))
         label.setToolTip(document_tip(item))
         row = QHBoxLayout(chip)
         row.addWidget(label, 1)
@@ -49,9 +50,9 @@ class DocumentChips(QWidget):
             row.setContentsMargins(px(10), px(3), px(10), px(3))
 
 
-def document_line(item: Document) -> str:
+def document_line(name: str, num_bytes: int) -> str:
     """Return name and size of a document."""
-    return f"{isolated(item.name)} · {bytes_text(len(item.text.encode('utf-8', 'surrogatepass')))}"
+    return f"{isolated(name)} · {bytes_text(num_bytes)}"
 
 
 def document_tip(item: Document) -> str:

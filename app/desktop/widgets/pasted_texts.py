@@ -185,7 +185,7 @@ class PastedTexts(QWidget):
             return (one if pasted.num_lines == 1 else many).format(
                 count=count_text(pasted.num_lines), size=bytes_text(pasted.num_bytes)
             )
-        words = document_line(pasted.document)
+        words = document_line(pasted.document.name, pasted.num_bytes)
         if pasted.text not in self._counts:
             return words
         num_tokens = self._counts[pasted.text]

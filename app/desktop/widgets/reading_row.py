@@ -43,7 +43,7 @@ class ReadingRow(QWidget):
         self._row.addWidget(self._label, 1)
         self._row.addWidget(self._bar)
         self._row.addWidget(self._button)
-        self.hide()
+        self._show()
         theme.changed.connect(self._on_theme_changed)
         self._on_theme_changed()
 

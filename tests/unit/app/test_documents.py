@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from app import documents, pdf_text
-from app.document_text import Document, document, join_documents, names_of, split_documents
+from app.document_text import Document, document, is_document, join_documents, names_of, split_documents, summary_of
 from app.documents import read_document
 from app.errors import AttachmentError
 from tests.support.pdf_files import (
@@ -203,3 +203,10 @@ def test_beginning_is_the_same_whatever_is_asked():
 def test_many_names_are_shortened():
     assert names_of([document("a.md", ""), document("b.md", "")]) == "a.md, b.md"
     assert len(names_of([document(f"{number}-long-name.md", "") for number in range(40)])) == 120
+
+
+def test_message_is_told_by_the_names_of_its_documents():
+    content = join_documents([document("a.md", "x"), document("b.md", "y")], "Why?")
+    assert summary_of(content) == "a.md, b.md · Why?"
+    assert summary_of("Why?") == "Why?"
+    assert is_document(join_documents([document("a.md", "x")], "")) and not is_document(content)

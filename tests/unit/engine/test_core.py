@@ -11,7 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from engine.backend import BatchPart, DecodeStatus, Proposal
-from engine.backend_fake import FakeBackend, FakeSampler
+from engine.backend_fake import FakeBackend
+from engine.backend_fake_samplers import FakeSampler
 from engine.core import Engine
 from engine.errors import DecodeFailed, EngineUnavailable
 from engine.messages import Delta, Failed, Finished, FinishReason, PrefillProgress

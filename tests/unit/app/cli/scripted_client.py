@@ -16,6 +16,9 @@ from engine import (
     DescribeCache,
     DescribeEngine,
     Device,
+    DraftDescription,
+    DraftMode,
+    DraftSet,
     EngineDescribed,
     EngineDescription,
     EngineDied,
@@ -45,6 +48,8 @@ from engine import (
     RenderPrompt,
     RequestMetrics,
     RequestState,
+    SetDraft,
+    SpeculativeStats,
     StateChanged,
     TurnsDropped,
 )
@@ -105,6 +110,8 @@ class ScriptedClient:
         replies: one for each Generate, in turn: a text, an error, or a function to call before nothing else happens
             until the request is aborted.
         load: an error, or a function in the same sense, for the load; None loads well.
+        draft: an error for every draft model; None takes each.
+        speculative: what drafting did for each reply that was to be drafted.
     """
 
     def __init__(
@@ -113,8 +120,12 @@ class ScriptedClient:
         *,
         load: EngineError | Callable[[], None] | None = None,
         notices: tuple[str, ...] = (),
+        draft: EngineError | None = None,
+        speculative: SpeculativeStats | None = None,
         **described: object,
     ) -> None:
+        self._draft = draft
+        self._speculative = speculative
         self._described = described
         self._replies = list(replies)
         self._load = load
@@ -155,6 +166,8 @@ class ScriptedClient:
                 yield from self._answer_load(command)
             case Generate():
                 yield from self._answer_generate(command)
+            case SetDraft():
+                yield self._answer_draft(command)
             case Prepare():
                 yield from self._answer_prepare(command)
             case DescribeCache():
@@ -179,6 +192,24 @@ class ScriptedClient:
                 yield MachineMeasured(request_id=command.request_id, speed=_SPEED)
             case _:
                 raise AssertionError(f"unexpected {command}")
+
+    def _answer_draft(self, command: SetDraft) -> Event:
+        if self._draft is not None:
+            return Failed(request_id=command.request_id, error=self._draft.info())
+        draft = (
+            None
+            if command.path is None
+            else DraftDescription(
+                path=command.path,
+                name="small",
+                type_name="Q4_0",
+                device="CPU",
+                weight_bytes=90 << 20,
+                total_bytes=100 << 20,
+                load_s=0.1,
+            )
+        )
+        return DraftSet(request_id=command.request_id, draft=draft)
 
     def _answer_prepare(self, command: Prepare) -> Iterable[Event]:
         for done in (4, 8):
@@ -273,6 +304,7 @@ class ScriptedClient:
             text=text,
             token_ids=(1, 2),
             finish_reason=reason,
+            speculative=None if self.requests[-1].speculative.mode is DraftMode.OFF else self._speculative,
             metrics=RequestMetrics(
                 num_prompt_tokens=8,
                 num_cached_tokens=2,

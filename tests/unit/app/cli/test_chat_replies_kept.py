@@ -10,7 +10,8 @@ from app.cli.arguments import ArgumentParser, add_shared_flags
 from app.cli.chat import add_arguments, run
 from app.cli.chat_options import chat_cache
 from app.cli.chat_plan import ChatPlan
-from app.cli.interactive import InteractiveChat, summary_of
+from app.cli.interactive import InteractiveChat
+from app.cli.reply_numbers import summary_of
 from app.cli.session import ChatSession
 from app.paths import find_paths
 from app.reply_measures import completed

@@ -1,5 +1,6 @@
 """A comparison is run again from its record: the same plan, with the files as they are now."""
 
+import os
 import shutil
 from pathlib import Path
 
@@ -200,3 +201,16 @@ def test_prompt_with_a_past_stays_whole(tmp_path: Path) -> None:
     made = plan(column())
     record = msgspec.structs.replace(made, prompts=(msgspec.structs.replace(made.prompts[0], messages=said),))
     assert plan_again(record, Settings(), paths_in(tmp_path), is_fake=True).prompts == record.prompts
+
+
+@pytest.mark.parametrize("kind", ["pipe", "folder", "nul", "long", "surrogate"])
+def test_path_that_is_no_file_is_said(files: list[Path], tmp_path: Path, kind: str) -> None:
+    if kind == "pipe" and os.name == "posix":
+        os.mkfifo(tmp_path / "pipe.gguf")
+    (tmp_path / "folder").mkdir()
+    names = {"nul": "a\0b", "long": "x" * 5000, "surrogate": "\udc80.gguf"}
+    path = str(tmp_path / names.get(kind, f"{kind}.gguf" if kind == "pipe" else kind))
+    record = new_comparison([msgspec.structs.replace(real(files[0]), path=path), real(files[1])], prompts(1))
+    strange, other = again(record, tmp_path).columns
+    assert strange.error
+    assert other.error == ""
