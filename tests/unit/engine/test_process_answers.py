@@ -6,7 +6,7 @@ from engine import process
 from engine.messages import Command, Event
 
 NOT_ANSWERED = {"CancelLoad", "Abort"}  # what they end is answered
-ON_THE_WAY = {"LoadProgress", "StateChanged", "TurnsDropped", "PrefillProgress", "Delta"}
+ON_THE_WAY = {"LoadProgress", "StateChanged", "TurnsDropped", "PrefillProgress", "Delta", "ImportanceProgress"}
 
 
 def with_id(union: typing.Any) -> set[str]:
