@@ -9,6 +9,8 @@ import pytest
 
 from engine.backend import BatchPart, Distribution, Proposal
 from engine.backend_llama.context import LlamaBackend
+from engine.backend_llama.draft_sampler import new_draft_sampler
+from engine.backend_llama.sampler import RejectionSampler, new_sampler
 from engine.errors import DecodeFailed, InvalidParams
 from engine.grammar import TokenTable, new_matcher
 from engine.params import ModelParams, SamplingParams
@@ -23,12 +25,12 @@ SETTINGS: dict[str, dict[str, Any]] = {
     "top_k": {"top_k": 12, "top_p": 1.0, "min_p": 0.0},
     "top_p": {"top_k": 0, "top_p": 0.7, "min_p": 0.0},
     "min_p": {"top_k": 0, "top_p": 1.0, "min_p": 0.2},
-    "penalties": {"top_k": 0, "top_p": 1.0, "min_p": 0.0, "repeat_penalty": 1.7, "frequency_penalty": 0.5},
+    "penalties": {"top_k": 0, "top_p": 1.0, "min_p": 0.0, "repeat_penalty": 1.7, "repeat_last_n": 8},
 }
 # One chance in a thousand that any of them fails by bad luck; the seeds are fixed.
 ALPHA = 0.001 / (len(TEMPERATURES) * len(SETTINGS) + 2)
 PROMPT = [30, 41, 30, 52, 63, 41, 30, 99]
-UNCHANGED = {"top_k": 0, "top_p": 1.0, "min_p": 0.0, "temperature": 1.0}
+UNCHANGED: dict[str, Any] = {"top_k": 0, "top_p": 1.0, "min_p": 0.0, "temperature": 1.0}
 
 
 @pytest.fixture(scope="module")
@@ -57,28 +59,20 @@ def read(backend: LlamaBackend) -> LlamaBackend:
     return backend
 
 
-def draws_of(target: LlamaBackend, params: SamplingParams, proposals: Iterator[Proposal]) -> list[tuple[int, int]]:
-    """Return (proposed, sampled), each by a sampler that has seen nothing but the prompt."""
-    remembers = params.repeat_penalty != 1.0
-    sampler, found = target.new_sampler(params, 0, PROMPT, is_drafted=True), []
-    for seed in range(NUM_DRAWS):
-        if remembers and seed:
-            sampler.close()
-            sampler = target.new_sampler(params, seed, PROMPT, is_drafted=True)
-        proposal = next(proposals)
+def draws_of(target: LlamaBackend, draft: LlamaBackend, params: SamplingParams) -> list[tuple[int, int]]:
+    """Return (proposed, sampled), each drawn as if nothing but the prompt had been seen."""
+    sampler, drafter = target.new_sampler(params, 1, PROMPT, is_drafted=True), draft.new_draft_sampler(params, 1)
+    assert isinstance(sampler, RejectionSampler)
+    drafter.look(0)
+    found = []
+    for _ in range(NUM_DRAWS):
+        proposal = drafter.draw()
         found.append((proposal.token, sampler.sample(0, proposal)))
+        for token in PROMPT:  # as long as what the penalties look at
+            sampler.accept(token)
     sampler.close()
+    drafter.close()
     return found
-
-
-def drafts_of(draft: LlamaBackend, params: SamplingParams) -> Iterator[Proposal]:
-    sampler = draft.new_draft_sampler(params, 5)
-    try:
-        while True:
-            sampler.look(0)
-            yield sampler.draw()
-    finally:
-        sampler.close()
 
 
 @pytest.mark.parametrize("name", SETTINGS)
@@ -88,15 +82,12 @@ def test_tokens_are_distributed_by_the_settings_when_another_model_drafts(
 ) -> None:
     params = SamplingParams(temperature=temperature, **SETTINGS[name])
     p = expected_distribution(target.logits(0), params, PROMPT)
-    kept = {"top_k": min(params.top_k or 40, 40), "top_p": params.top_p, "min_p": params.min_p}
+    kept: dict[str, Any] = {"top_k": min(params.top_k or 40, 40), "top_p": params.top_p, "min_p": params.min_p}
     q = expected_distribution(draft.logits(0), SamplingParams(temperature=temperature, **kept))
-    proposals = drafts_of(draft, params)
-    found = draws_of(target, params, proposals)
-    proposals.close()  # type: ignore[attr-defined]
+    found = draws_of(target, draft, params)
     assert chance_of((proposed for proposed, _ in found), q) > ALPHA
     assert chance_of((sampled for _, sampled in found), p) > ALPHA
     rate = sum(proposed == sampled for proposed, sampled in found) / NUM_DRAWS
-    # A proposed token can be drawn after it was refused only where q is the larger: never.
     assert rate == pytest.approx(overlap(p, q), abs=5 * 0.5 / math.sqrt(NUM_DRAWS))
 
 
@@ -203,10 +194,9 @@ def test_penalties_see_accepted_tokens_in_their_order(target: LlamaBackend) -> N
         # Proposed rightly, wrongly or not at all: what was taken is what the next row is judged by.
         proposal = (Proposal(likeliest), Proposal(likeliest, p), Proposal(77), None)[number % 4]
         token = sampler.sample(0, proposal)
-        at = p.ids.tolist().index(token)
-        assert p.probabilities[at] > 1e-6
+        assert p.probabilities[p.ids.tolist().index(token)] > 1e-6
         said.append(token)
-    assert len(set(said[len(PROMPT) :])) > 3
+    assert len(set(said[len(PROMPT) :])) == 3, "each of the latest two is unlikely"
     sampler.close()
 
 
@@ -282,9 +272,6 @@ class NoNumbers:
 
 @pytest.mark.parametrize("temperature", [0.0, 1.0])
 def test_broken_weights_are_told_when_their_logits_are_no_numbers(target: LlamaBackend, temperature: float) -> None:
-    from engine.backend_llama.draft_sampler import new_draft_sampler
-    from engine.backend_llama.sampler import new_sampler
-
     params, broken = SamplingParams(temperature=temperature), NoNumbers(target)
     drafter, sampler = new_draft_sampler(broken, params, 1, 50), new_sampler(broken, params, 1, [], is_drafted=True)
     with pytest.raises(DecodeFailed, match="not numbers"):

@@ -41,10 +41,8 @@ def shuffled(p: Distribution, seed: int) -> Distribution:
 
 def overlap(p: Distribution, q: Distribution) -> float:
     """Return how often a token of `q` should be accepted for `p`: the sum of the smaller probabilities."""
-    of_q = dict(zip(q.ids.tolist(), q.probabilities.tolist(), strict=True))
-    return sum(
-        min(float(value), of_q.get(token, 0.0)) for token, value in zip(p.ids.tolist(), p.probabilities, strict=True)
-    )
+    of_p, of_q = (dict(zip(x.ids.tolist(), x.probabilities.tolist(), strict=True)) for x in (p, q))
+    return math.fsum(min(value, of_q.get(token, 0.0)) for token, value in of_p.items())
 
 
 def chance_of(drawn: Iterable[int], p: Distribution) -> float:
