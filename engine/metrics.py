@@ -45,7 +45,7 @@ class CacheReport(msgspec.Struct, frozen=True, kw_only=True):
         miss_cause: None when nothing that had been read before was read again.
         num_recomputed_tokens: prompt tokens that this chat had in the cache before, and that were evaluated again.
         seconds_saved: what evaluating the cached ones takes at the measured rate, less what it took to bring them back;
-            None until a rate is known.
+            None until a rate is known. Of a stored reply (`response`), what it took when it was computed.
         miss_message: place, in the request, of the message in which evaluating began; None where nothing was missed, or
             it is not known.
     """
@@ -89,12 +89,14 @@ class SpeculativeStats(msgspec.Struct, frozen=True, kw_only=True):
     Attributes:
         net_speedup: seconds that its tokens would have taken in plain steps, by those measured in between, over the
             seconds they took, drafting and tries included; None until both are known.
+        drafting_speedup: the same of this chat's steps with drafts alone; below 1 they lost. None before the first.
         reason: why nothing could be drafted, one sentence; empty where it could.
         drafters: those that drafted.
     """
 
     state: DraftState
     net_speedup: float | None = None
+    drafting_speedup: float | None = None
     reason: str = ""
     drafters: tuple[DrafterStats, ...] = ()
 
@@ -126,6 +128,9 @@ class SpeculativeStats(msgspec.Struct, frozen=True, kw_only=True):
 
 class RequestMetrics(msgspec.Struct, frozen=True, kw_only=True):
     """All measures of one reply; None until known.
+
+    Of a stored reply, with the source `response`, the counts are those of its text, and there is no time but `ttft_s`:
+    nothing was read or generated.
 
     Attributes:
         num_prompt_tokens: tokens of the rendered prompt, cached ones included.

@@ -48,6 +48,9 @@ from engine.messages import (
     MeasureMachine,
     MessageError,
     ModelLoaded,
+    Prepare,
+    PrepareCancelled,
+    Prepared,
     Rendered,
     RenderPrompt,
     RunBareLoop,
@@ -59,12 +62,13 @@ from engine.messages import (
 
 _LOG = logging.getLogger(__name__)
 _ASKING = (
-    *(LoadModel, Generate, CountTokens, RenderPrompt, DescribeEngine),
+    *(LoadModel, Generate, Prepare, CountTokens, RenderPrompt, DescribeEngine),
     *(MeasureCacheTypes, MeasureMachine, RunBareLoop, BuildImportance, DescribeCache, ClearCache),
 )
 _FINAL = (
     *(ModelLoaded, LoadCancelled, Finished, Failed, Counted, Rendered, EngineDescribed),
     *(CacheTypesMeasured, MachineMeasured, BareLoopRun, ImportanceBuilt, ImportanceCancelled, CacheDescribed),
+    *(Prepared, PrepareCancelled),
 )
 _LOG_TAIL_LINES = 40
 _EXIT_WAIT_S = 2.0

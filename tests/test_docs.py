@@ -21,6 +21,7 @@ DOCUMENTS = [
     "docs/architecture.md",
     "docs/comparing.md",
     "docs/cache.md",
+    "docs/documents.md",
     "docs/extending.md",
     "docs/measuring.md",
     "docs/models.md",

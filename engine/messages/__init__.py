@@ -1,6 +1,17 @@
 """Every message between front end and worker; no behaviour."""
 
-from engine.messages.cache import CacheDescribed, ClearCache, DescribeCache, ForgetChats, KeptPrompt, OpenChat, SetCache
+from engine.messages.cache import (
+    CacheDescribed,
+    ClearCache,
+    DescribeCache,
+    ForgetChats,
+    ForgetNamed,
+    KeptPrompt,
+    OpenChat,
+    PrepareCancelled,
+    Prepared,
+    SetCache,
+)
 from engine.messages.codec import PROTOCOL_VERSION, MessageError, decode_command, decode_event, encode
 from engine.messages.commands import (
     Abort,
@@ -15,6 +26,7 @@ from engine.messages.commands import (
     MeasureCacheTypes,
     MeasureMachine,
     Overflow,
+    Prepare,
     PromptMode,
     PromptOptions,
     RenderPrompt,
@@ -25,15 +37,19 @@ from engine.messages.commands import (
     ToolCall,
     UnloadModel,
 )
-from engine.messages.events import (
+from engine.messages.described import (
     BareLoopRun,
     CacheTypeRow,
     CacheTypesMeasured,
-    Counted,
-    Delta,
     Device,
     EngineDescribed,
     EngineDescription,
+    MachineMeasured,
+    MachineSpeed,
+)
+from engine.messages.events import (
+    Counted,
+    Delta,
     EngineDied,
     Event,
     Failed,
@@ -43,8 +59,6 @@ from engine.messages.events import (
     LoadCancelled,
     LoadProgress,
     LogLine,
-    MachineMeasured,
-    MachineSpeed,
     MemoryKind,
     ModelDescription,
     ModelLoaded,
@@ -95,6 +109,7 @@ __all__ = [
     "FinishReason",
     "Finished",
     "ForgetChats",
+    "ForgetNamed",
     "Generate",
     "Hello",
     "ImportanceBuilt",
@@ -117,6 +132,9 @@ __all__ = [
     "OpenChat",
     "Overflow",
     "PrefillProgress",
+    "Prepare",
+    "PrepareCancelled",
+    "Prepared",
     "PromptMode",
     "PromptOptions",
     "RenderPrompt",

@@ -5,6 +5,7 @@ that failed - its own sequence is cut back to what both have and reads what is m
 """
 
 import logging
+import time
 from collections.abc import Callable, Collection, Sequence
 from typing import NamedTuple
 
@@ -12,6 +13,7 @@ from engine.backend import Backend, BatchPart, DecodeStatus, DraftSampler, Propo
 from engine.errors import CannotTrim, DecodeFailed, DraftMismatch
 from engine.messages import MemoryKind
 from engine.params import SamplingParams
+from engine.speculative.step_times import DraftTimes
 
 _LOG = logging.getLogger(__name__)
 _MAX_SIZE_DIFFERENCE = 128  # of vocabularies that are padded to another length
@@ -19,6 +21,7 @@ _NUM_LOOKED_AT = 16  # tokens before the new ones that are compared again, shoul
 _MIN_SHARED = 32  # tokens that are worth giving up what a sequence holds
 _SHOWN_CHARACTERS = 32
 _BLOCK = 256
+_MEASURED_READS = (1, 1, 1, 33, 33)  # tokens; the first step also makes buffers
 
 
 class DraftRequest(NamedTuple):
@@ -30,6 +33,7 @@ class DraftRequest(NamedTuple):
         goes_on: asked before each token is drawn, with its number from 0 and the largest probability; the draft ends
             where it says no. It may look at nothing else: to drop a token because of what it is would change what the
             reply is drawn from.
+        steps_on: asked before the step for each token but the first, with its number; the same holds for it.
     """
 
     seq_id: int
@@ -37,6 +41,7 @@ class DraftRequest(NamedTuple):
     max_tokens: int
     goes_on: Callable[[int, float], bool]
     sampler: DraftSampler
+    steps_on: Callable[[int], bool] = lambda place: True
 
 
 class _Held:
@@ -82,6 +87,28 @@ class ModelDrafter:
         self._clock = 0  # steps
         self._has_warned = False
 
+    def measured_times(self) -> DraftTimes:
+        """Return what reading and drafting take, measured now in a few steps of its empty context."""
+        times = DraftTimes()
+        sampler = self.new_sampler(SamplingParams(temperature=0.0), 0)
+        token = self.backend.vocabulary.bos_id or 0
+        try:
+            for num_read in _MEASURED_READS:
+                self._held[0] = _Held()
+                began = time.perf_counter()
+                is_read = num_read == 1 or self._read(0, [token] * (num_read - 1), {0})
+                if not (is_read and self._decode({0: [token]}, {0})):
+                    break
+                sampler.look(0)
+                times.observe(num_read, 1, time.perf_counter() - began)
+                self.forget(0)
+        except DecodeFailed as error:
+            self._warn(error)
+        finally:
+            sampler.close()
+            self.forget(0)
+        return times
+
     def new_sampler(self, params: SamplingParams, seed: int) -> DraftSampler:
         """Return what draws the drafts of a request."""
         return self.backend.new_draft_sampler(params, seed, num_ids=self._num_ids)
@@ -115,9 +142,10 @@ class ModelDrafter:
         max_tokens: int,
         goes_on: Callable[[int, float], bool],
         sampler: DraftSampler,
+        steps_on: Callable[[int], bool] = lambda place: True,
     ) -> list[Proposal]:
         """Return what may follow the tokens; see DraftRequest."""
-        return self.draft_many([DraftRequest(seq_id, tokens, max_tokens, goes_on, sampler)])[0]
+        return self.draft_many([DraftRequest(seq_id, tokens, max_tokens, goes_on, sampler, steps_on)])[0]
 
     def draft_many(self, requests: Sequence[DraftRequest]) -> list[list[Proposal]]:
         """Return drafts for different sequences, which share the steps; none where one could not be made."""
@@ -158,7 +186,7 @@ class ModelDrafter:
         token = draft[-1].token
         num_tokens = len(self._held[request.seq_id].tokens) + 1
         is_last = len(draft) >= request.max_tokens or token in self._end_ids or not self.can_hold(num_tokens)
-        return None if is_last else token
+        return None if is_last or not request.steps_on(len(draft)) else token
 
     def _keep(self, seq_id: int, tokens: Sequence[int]) -> int:
         """Cut a sequence to what it shares with the target's tokens before the last; return how many that is."""

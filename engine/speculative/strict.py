@@ -16,17 +16,17 @@ _NUM_CONTEXT = 2  # tokens in front of the steps
 _NUM_SINGLES, _NUM_COMPARED = 16, 12  # rows: other kernels round some of them alike
 
 
-def strict_max(backend: Backend, *, n_threads: int, clock: Callable[[], float] = time.perf_counter) -> int:
+def strict_max(backend: Backend, *, seq_id: int, n_threads: int, clock: Callable[[], float] = time.perf_counter) -> int:
     """Return the most tokens whose logits are those of single steps to the bit; 1 where no more are, or none can be
     taken back.
 
     All steps take one thread. With more, a single step sums attention over long contexts up in another order; a step of
-    several tokens does not. The memory must be empty, and is so afterwards.
+    several tokens does not. The sequence must be empty, and is so afterwards.
 
     Args:
         n_threads: of all steps after this.
     """
-    trial = _Trial(backend, clock)
+    trial = _Trial(backend, seq_id, clock)
     try:
         backend.set_threads(1, 1)
         return trial.run()
@@ -34,14 +34,14 @@ def strict_max(backend: Backend, *, n_threads: int, clock: Callable[[], float] =
         return 1
     finally:
         backend.set_threads(n_threads, n_threads)
-        backend.seq_rm(0, 0)
+        backend.seq_rm(seq_id, 0)
 
 
 class _Trial:
     """Tries steps of several lengths in the first sequence."""
 
-    def __init__(self, backend: Backend, clock: Callable[[], float]) -> None:
-        self._backend = backend
+    def __init__(self, backend: Backend, seq_id: int, clock: Callable[[], float]) -> None:
+        self._backend, self._seq_id = backend, seq_id
         self._clock = clock
         self._end = 0.0
         self._singles: list[bytes] = []  # digests of the rows of single steps
@@ -93,9 +93,11 @@ class _Trial:
 
     def _cut(self, num_tokens: int) -> bool:
         kept = _NUM_CONTEXT + num_tokens
-        return self._backend.can_go_on(0, kept) and self._backend.seq_rm(0, kept)
+        return self._backend.can_go_on(self._seq_id, kept) and self._backend.seq_rm(self._seq_id, kept)
 
     def _decode(self, first: int, number: int) -> bool:
         start = _NUM_CONTEXT + first
-        part = BatchPart(0, start, self._tokens[start : start + number], wants_logits=True, num_drafted=number - 1)
+        part = BatchPart(
+            self._seq_id, start, self._tokens[start : start + number], wants_logits=True, num_drafted=number - 1
+        )
         return self._backend.decode([part]) is DecodeStatus.DONE

@@ -107,7 +107,7 @@ def test_every_sequence_has_a_row_beside_the_longest_draft(tmp_path: Path, n_seq
 def test_longest_step_of_the_same_bits_is_found_and_leaves_nothing(starter_path: Path) -> None:
     backend = load_llama(starter_path, ModelParams(n_ctx=512, n_threads=1))
     try:
-        assert 1 <= strict_max(backend, n_threads=1) <= MAX_DRAFT + 1
+        assert 1 <= strict_max(backend, seq_id=0, n_threads=1) <= MAX_DRAFT + 1
         assert backend.seq_len(0) == 0
     finally:
         backend.close()

@@ -20,7 +20,7 @@ def test_logits_are_the_same_to_the_bit_up_to_the_longest_step(
 ) -> None:
     backend = load_llama(starter_path, ModelParams(n_ctx=1024, n_threads=n_threads))
     try:
-        most = strict_max(backend, n_threads=n_threads)
+        most = strict_max(backend, seq_id=0, n_threads=n_threads)
         tokens = (backend.vocabulary.tokenize(TEXT, parse_special=False) * 40)[: num_context + most]
         assert backend.decode([BatchPart(0, 0, tokens[:num_context], wants_logits=False)]) is DecodeStatus.DONE
         backend.set_threads(1, n_threads)

@@ -233,11 +233,14 @@ class Bench:
         Args:
             num_system, num_settled: tokens of the system prompt, and before the last user's message.
         """
-        number = len(self._prompts)
         sampling = SamplingParams(temperature=0, max_tokens=max_tokens)
-        prompt = Prompt(str(number), tokens, sampling, number, 0.0, chat_id, num_system, num_settled)
-        self._prompts.append(tokens)
-        self.events += self.engine.add(prompt)
+        return self.send_prompt(Prompt("", tokens, sampling, 0, 0.0, chat_id, num_system, num_settled))
+
+    def send_prompt(self, prompt: Prompt) -> int:
+        """Add a request, of which all but its name and seed is known, and return its number."""
+        number = len(self._prompts)
+        self._prompts.append(prompt.tokens)
+        self.events += self.engine.add(prompt._replace(request_id=str(number), seed=number))
         return number
 
     def abort(self, number: int) -> None:

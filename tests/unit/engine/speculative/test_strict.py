@@ -12,7 +12,7 @@ from tests.unit.engine.fake_engine import make_backend
 
 @pytest.mark.parametrize("same_to", [1, 2, 3, 4, 5, 7, 8, 15, 16, 31, 32])
 def test_longest_step_is_the_one_after_which_the_kernels_change(same_to: int):
-    assert strict_max(make_backend(f"same_to={same_to}"), n_threads=1) == same_to
+    assert strict_max(make_backend(f"same_to={same_to}"), seq_id=0, n_threads=1) == same_to
 
 
 @pytest.mark.parametrize(
@@ -28,16 +28,16 @@ def test_longest_step_is_the_one_after_which_the_kernels_change(same_to: int):
     ids=str,
 )
 def test_longest_step_is_the_one_that_fits_when_all_are_the_same(params: dict[str, Any], expected: int):
-    assert strict_max(make_backend(**params), n_threads=1) == expected
+    assert strict_max(make_backend(**params), seq_id=0, n_threads=1) == expected
 
 
 def test_no_step_is_the_same_when_nothing_can_be_taken_back():
-    assert strict_max(make_backend("can_trim=0"), n_threads=1) == 1
+    assert strict_max(make_backend("can_trim=0"), seq_id=0, n_threads=1) == 1
 
 
 def test_no_step_is_the_same_when_the_model_fails():
     backend = make_backend("fail=1")
-    assert strict_max(backend, n_threads=3) == 1
+    assert strict_max(backend, seq_id=0, n_threads=3) == 1
     assert backend.n_threads == (3, 3)
     with pytest.raises(DecodeFailed):
         backend.decode([BatchPart(0, 0, [1], wants_logits=True)])
@@ -46,7 +46,7 @@ def test_no_step_is_the_same_when_the_model_fails():
 @pytest.mark.parametrize("same_to", [2, 33])
 def test_threads_are_set_and_memory_is_empty_afterwards(same_to: int):
     backend = make_backend(f"same_to={same_to}")
-    strict_max(backend, n_threads=3)
+    strict_max(backend, seq_id=0, n_threads=3)
     assert backend.n_threads == (3, 3)
     assert backend.seq_len(0) == 0
     assert backend.decode([BatchPart(0, 0, [1], wants_logits=True)]) is DecodeStatus.DONE
@@ -59,4 +59,4 @@ def test_search_ends_with_what_is_known_when_it_takes_long():
         now[0] += 0.2
         return now[0]
 
-    assert strict_max(make_backend("same_to=6"), n_threads=1, clock=clock) in range(1, 6)
+    assert strict_max(make_backend("same_to=6"), seq_id=0, n_threads=1, clock=clock) in range(1, 6)

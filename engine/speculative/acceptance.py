@@ -1,0 +1,269 @@
+"""How likely a drafted token is accepted: counts that fade, of the chat and of everything the model was asked so far.
+
+Each estimate is the mean of a Beta distribution: accepted tokens over tokens judged, drawn towards a prior by as much
+as some tokens would. A chat's prior is what was seen over all chats of the model, whose own prior is below.
+"""
+
+import math
+from bisect import bisect_right
+from collections import OrderedDict
+from collections.abc import Sequence
+
+_MAX_CHATS = 64
+
+# What precedes a proposal from the chat itself: tokens that match, or matched when the ones before it were accepted.
+_MATCH_EDGES = (4, 6, 9, 13, 25)
+_MATCH_PRIORS = (0.35, 0.5, 0.65, 0.8, 0.9, 0.95)
+# Place in the draft of a draft model.
+_PLACE_EDGES = (1, 2, 3, 5, 9)
+_PLACE_PRIORS = (0.6, 0.6, 0.6, 0.6, 0.6, 0.6)
+# Largest probability the draft model gave to any token, known before one is drawn.
+_CONFIDENCE_EDGES = (0.2, 0.35, 0.5, 0.65, 0.8, 0.9, 0.97)
+_CONFIDENCE_PRIORS = (0.25, 0.35, 0.45, 0.55, 0.65, 0.75, 0.85, 0.93)
+
+_MATCH_BUCKETS = [bisect_right(_MATCH_EDGES, length) for length in range(200)]
+_PLACE_BUCKETS = [bisect_right(_PLACE_EDGES, place) for place in range(100)]
+
+_PRIOR_TOKENS = 4.0  # the fixed prior counts as much as so many tokens
+# What was seen in all chats counts, for one chat, as so many at most: chats differ in what they repeat more than in how
+# well a draft model follows them.
+_MATCH_WEIGHT, _MODEL_WEIGHT = 12.0, 30.0
+_CHAT_KEEP, _WIDE_KEEP = 0.96, 0.997  # of the counts, at each further token
+_MOST_AGREEMENT = 96.0  # tokens that a text read before counts as at most
+_CAUTION, _HOPE = 1.0, 3.0  # standard deviations
+_DEVIATIONS, _WIDE_TRUST = 1.5, 0.25
+_RISKY_TOKENS = 8.0
+_CURIOSITY = 0.2
+_PRIOR_STEPS, _LEAST_PRIOR_STEPS, _WIDE_STEPS = 40.0, 10.0, 10.0
+_CHAT_STEP_KEEP, _WIDE_STEP_KEEP = 0.97, 0.99
+_DOUBT = 0.3  # deviation of the speed of one step with the draft model
+_ENOUGH_STEPS, _ENOUGH_TOKENS = 4.0, 8.0
+FIRST_PROBE_STEPS = 8
+
+
+class _Counts:
+    """Fading counts by bucket, over all chats."""
+
+    def __init__(self, priors: Sequence[float]) -> None:
+        self.priors = priors
+        self.accepted = [0.0] * len(priors)
+        self.judged = [0.0] * len(priors)
+
+    def note(self, bucket: int, keep: float, *, is_accepted: bool) -> None:
+        self.accepted[bucket] = self.accepted[bucket] * keep + is_accepted
+        self.judged[bucket] = self.judged[bucket] * keep + 1.0
+
+
+class _ChatCounts(_Counts):
+    """Fading counts of one chat, drawn towards what all chats showed when its reply began."""
+
+    def __init__(self, wide: _Counts, most_weight: float) -> None:
+        super().__init__(wide.priors)
+        self._wide, self._most_weight = wide, most_weight
+        self.begin()
+
+    def begin(self) -> None:
+        wide = self._wide
+        pairs = zip(wide.accepted, wide.judged, wide.priors, strict=True)
+        self._prior = [(yes + _PRIOR_TOKENS * prior) / (all_ + _PRIOR_TOKENS) for yes, all_, prior in pairs]
+        self._weight = [min(self._most_weight, _PRIOR_TOKENS + judged) for judged in wide.judged]
+        self._known = [1.0 + _WIDE_TRUST * judged for judged in wide.judged]
+
+    def learn(self, bucket: int, *, is_accepted: bool) -> None:
+        self.note(bucket, _CHAT_KEEP, is_accepted=is_accepted)
+        self._wide.note(bucket, _WIDE_KEEP, is_accepted=is_accepted)
+
+    def mean(self, bucket: int) -> float:
+        weight = self._weight[bucket]
+        return (self.accepted[bucket] + weight * self._prior[bucket]) / (self.judged[bucket] + weight)
+
+    def means(self) -> list[float]:
+        return [self.mean(bucket) for bucket in range(len(self.priors))]
+
+    def cautious_means(self) -> list[float]:
+        means = []
+        for bucket, mean in enumerate(self.means()):
+            spread = math.sqrt(mean * (1.0 - mean) / (self.judged[bucket] + self._weight[bucket]))
+            means.append(mean - _CAUTION * spread)
+        return means
+
+    def number(self, bucket: int) -> float:
+        """Return how many tokens were judged, those of other chats counting less."""
+        return self.judged[bucket] + self._known[bucket]
+
+
+class _Steps:
+    """Fading sums over steps with the draft model: what they were worth and what they cost, in plain steps."""
+
+    def __init__(self) -> None:
+        self.worth = self.spent = self.number = 0.0
+
+    def note(self, worth: float, spent: float, keep: float) -> None:
+        self.worth = self.worth * keep + worth
+        self.spent = self.spent * keep + spent
+        self.number = self.number * keep + 1.0
+
+
+class _Wide:
+    """What all chats at one class of temperatures have shown."""
+
+    def __init__(self) -> None:
+        self.match, self.place = _Counts(_MATCH_PRIORS), _Counts(_PLACE_PRIORS)
+        self.confidence = _Counts(_CONFIDENCE_PRIORS)
+        self.steps = _Steps()
+
+
+class Acceptance:
+    """What one chat at one class of temperatures has shown, filled up with what all chats have.
+
+    Attributes:
+        worth, spent: of all steps with drafts in this chat: what plain steps for their tokens would have taken, and
+            what they took, in plain steps.
+        num_steps: steps with drafts in this chat.
+        since_model: steps since the draft model drafted.
+        num_until_probe: steps after a draft that did not pay until the draft model is tried again.
+    """
+
+    def __init__(self, wide: _Wide) -> None:
+        self._match = _ChatCounts(wide.match, _MATCH_WEIGHT)
+        self._place = _ChatCounts(wide.place, _MODEL_WEIGHT)
+        self._confidence = _ChatCounts(wide.confidence, _MODEL_WEIGHT)
+        self._steps, self._wide_steps = _Steps(), wide.steps
+        self.worth = self.spent = 0.0
+        self.num_steps = 0
+        self.since_model = self.num_until_probe = FIRST_PROBE_STEPS  # the first try need not wait
+        self.begin()
+
+    def begin(self) -> None:
+        """Take what other chats have shown since the last reply."""
+        for counts in (self._match, self._place, self._confidence):
+            counts.begin()
+        wide = self._wide_steps
+        share = min(1.0, _WIDE_STEPS / wide.number) if wide.number else 0.0
+        self._prior_worth, self._prior_spent = share * wide.worth, share * wide.spent
+        self._num_before = wide.number
+
+    def after_match(self, length: int, number: int) -> list[float]:
+        """Return the probabilities of the tokens that follow a match of so many, each if those before are accepted.
+
+        They are low estimates: what is foretold is judged whether it is drafted or not, so that caution forgoes no
+        knowledge.
+        """
+        means = self._match.cautious_means()
+        return [means[bucket] for bucket in _MATCH_BUCKETS[length : length + number]]
+
+    def risk_after_match(self, length: int) -> float:
+        """Return how likely the token after a match is rejected, at worst: near 1 until some were judged."""
+        bucket = _MATCH_BUCKETS[length]
+        miss, number = 1.0 - self._match.mean(bucket), self._match.number(bucket)
+        return min(1.0, miss + _DEVIATIONS * math.sqrt(miss * (1.0 - miss) / number) + 1.0 / number)
+
+    def risk_of_draft(self) -> float:
+        """Return how far the draft model is unknown here: 1 until some of its tokens were judged."""
+        return min(1.0, _RISKY_TOKENS / self._place.number(0))
+
+    def of_draft(self, number: int) -> list[float]:
+        """Return the probabilities of the tokens of a model's draft, each if those before it are accepted."""
+        means = self._place.means()
+        return [means[bucket] for bucket in _PLACE_BUCKETS[:number]]
+
+    def hope_of_draft(self) -> float:
+        """Return the most that the probability of a draft's first token may be."""
+        mean, number = self._place.mean(0), self._place.number(0)
+        return mean + _HOPE * math.sqrt(mean * (1.0 - mean) / number)
+
+    def of_confidence(self, confidence: float) -> float:
+        """Return the probability for a token of the draft model by its confidence, those before it accepted."""
+        bucket = bisect_right(_CONFIDENCE_EDGES, confidence)
+        # What is never drafted is never judged: where little was seen, it is taken to be better.
+        return min(1.0, self._confidence.mean(bucket) + _CURIOSITY / self._confidence.number(bucket))
+
+    def note_match(self, length: int, proposed: Sequence[int], tokens: Sequence[int]) -> None:
+        """Learn from tokens of the reply that a continuation of a match had foretold, drafted or not."""
+        for place, (guess, token) in enumerate(zip(proposed, tokens, strict=False)):
+            self._match.learn(_MATCH_BUCKETS[length + place], is_accepted=guess == token)
+            if guess != token:
+                return
+
+    def note_draft(self, num_drafted: int, num_accepted: int, confidences: Sequence[float] = ()) -> None:
+        """Learn from a verified draft of the draft model; what comes after the first rejection tells nothing."""
+        for place in range(min(num_drafted, num_accepted + 1)):
+            is_accepted = place < num_accepted
+            self._place.learn(_PLACE_BUCKETS[place], is_accepted=is_accepted)
+            if place < len(confidences):
+                bucket = bisect_right(_CONFIDENCE_EDGES, confidences[place])
+                self._confidence.learn(bucket, is_accepted=is_accepted)
+
+    def note_model_step(self, worth: float, spent: float) -> None:
+        """Learn what a step with the draft model was worth, in plain steps, drafting and all included."""
+        self._steps.note(worth, spent, _CHAT_STEP_KEEP)
+        self._wide_steps.note(worth, spent, _WIDE_STEP_KEEP)
+
+    def model_speed(self, worth: float, spent: float) -> float:
+        """Return how many times as fast as plain steps those with the draft model are.
+
+        Args:
+            worth, spent: what the next one is expected to be; it counts the less the more was seen.
+        """
+        # The first steps say little that the tokens judged in them do not say better.
+        weight = max(_PRIOR_STEPS - self._steps.number, _LEAST_PRIOR_STEPS)
+        worth = worth * weight + self._prior_worth + self._steps.worth
+        return worth / (spent * weight + self._prior_spent + self._steps.spent)
+
+    def doubt(self) -> float:
+        """Return by how much the speed with the draft model may be more than it seems."""
+        return _DOUBT / math.sqrt(1.0 + self._steps.number + self._num_before / 4)
+
+    def doubt_before(self) -> float:
+        """Return by how much it may be less, by what was judged in drafts and before."""
+        return _DOUBT / math.sqrt(1.0 + self._steps.number + (self._num_before + self._place.number(0)) / 4)
+
+    @property
+    def has_drafted(self) -> bool:
+        """Whether enough drafts of the draft model were verified to trust their speed."""
+        return self._num_before + self._steps.number >= _ENOUGH_STEPS
+
+    @property
+    def knows_draft(self) -> bool:
+        """Whether enough of the draft model's tokens were judged, in drafts or before, to trust their probability."""
+        return self.has_drafted or self._place.number(0) >= _ENOUGH_TOKENS
+
+
+class AcceptanceMemory:
+    """What a target with its drafters has shown since it was loaded, at temperature 0 and above."""
+
+    def __init__(self) -> None:
+        self._wide = {False: _Wide(), True: _Wide()}
+        self._chats: OrderedDict[tuple[str, bool], Acceptance] = OrderedDict()
+
+    def of_chat(self, chat_id: str | None, *, temperature: float) -> Acceptance:
+        """Return what a chat has shown, kept for the last chats; without an id it begins anew."""
+        is_drawn = temperature > 0
+        if chat_id is None:
+            return Acceptance(self._wide[is_drawn])
+        key = (chat_id, is_drawn)
+        if key not in self._chats:
+            self._chats[key] = Acceptance(self._wide[is_drawn])
+            if len(self._chats) > _MAX_CHATS:
+                self._chats.popitem(last=False)
+        self._chats.move_to_end(key)
+        self._chats[key].begin()
+        return self._chats[key]
+
+    def note_agreement(self, num_right: int, num_judged: int) -> None:
+        """Learn before the first reply, from a text that both models read, how often the draft model agrees.
+
+        Args:
+            num_right: tokens of the draft model that the target would have accepted.
+            num_judged: of so many.
+        """
+        share = min(1.0, _MOST_AGREEMENT / max(num_judged, 1))
+        for evidence in self._wide.values():
+            place = evidence.place
+            place.accepted = [number + share * num_right for number in place.accepted]
+            place.judged = [number + share * num_judged for number in place.judged]
+
+    def forget(self, chat_id: str) -> None:
+        """Drop what is known of a chat."""
+        for is_drawn in (False, True):
+            self._chats.pop((chat_id, is_drawn), None)

@@ -1,0 +1,168 @@
+"""What drafting has cost and gained in one reply, and what it may still lose."""
+
+import enum
+from typing import NamedTuple
+
+from engine.speculative.acceptance import Acceptance
+
+_GRANT_SHARE = 0.018  # of a reply's expected time may be lost to drafts before any has paid
+_MOST_GRANT_STEPS = 6.0
+_SPENT_SHARE = 0.005  # and of the time it has taken so far
+_READING_SHARE = 0.5  # of both, for reading by a draft model that is not known to pay
+_JUDGED_STEPS = 3
+
+
+class Arm(enum.Enum):
+    """Who drafts in a step."""
+
+    PLAIN = "plain"
+    NGRAM = "ngram"
+    MODEL = "model"
+
+
+class RefereeState(enum.Enum):
+    """What can be said of drafting in this chat."""
+
+    NOT_TRIED = "not_tried"
+    MEASURING = "measuring"
+    ON = "on"
+    OFF_SLOWER = "off_slower"
+
+
+class RefereeReport(NamedTuple):
+    """The account of one reply so far.
+
+    Attributes:
+        net_speed_up: time of plain steps for all tokens over the time spent, probes and reading by the draft model
+            included; None before the first step.
+        drafting_speed: the same over all steps of the chat with drafts alone; None before the first.
+        num_steps: by arm.
+        num_drafts, num_drafted, num_accepted: of both drafters.
+        num_probes: steps that were done to learn.
+        baseline_s, spent_s: the two times of the net speed-up.
+    """
+
+    state: RefereeState
+    net_speed_up: float | None
+    drafting_speed: float | None
+    num_steps: dict[Arm, int]
+    num_drafts: int
+    num_drafted: int
+    num_accepted: int
+    num_probes: int
+    baseline_s: float
+    spent_s: float
+
+    @property
+    def percent_slower(self) -> int | None:
+        """By how many percent drafts lengthened the time of their tokens, None where they did not."""
+        if self.drafting_speed is None or self.drafting_speed >= 1:
+            return None
+        return max(1, round(100 * (1 / self.drafting_speed - 1)))
+
+
+class Account:
+    """The seconds and counts of one reply.
+
+    Attributes:
+        num_steps: by arm.
+    """
+
+    def __init__(self, acceptance: Acceptance) -> None:
+        self._acceptance = acceptance
+        self._grant_s: float | None = None
+        self._spent_s = self._baseline_s = 0.0
+        self._gained_s = 0.0  # by steps with drafts
+        self._explored_s = 0.0  # lost by those of them that were not known to pay
+        self._read_s = 0.0  # spent on reading for these
+        self.num_steps = dict.fromkeys(Arm, 0)
+        self._num_drafts = self._num_drafted = self._num_accepted = self._num_probes = 0
+
+    def begin(self, expected_steps: int, step_s: float) -> None:
+        """Fix the grant at the first step whose cost is known."""
+        if self._grant_s is None:
+            self._grant_s = min(_GRANT_SHARE * expected_steps, _MOST_GRANT_STEPS) * step_s
+
+    @property
+    def allowance_s(self) -> float:
+        """Seconds that drafts may lose now."""
+        return self._own_s + self._gained_s
+
+    def floor_s(self, seconds: float) -> float:
+        """Return what a draft that is known to pay may lose: the allowance, and `seconds` until it is lost twice."""
+        return max(self.allowance_s, seconds if self.allowance_s > -self._own_s else 0.0)
+
+    @property
+    def exploring_s(self) -> float:
+        """Seconds that drafts not known to pay may lose now: what others have gained is not theirs to lose."""
+        return min(self._own_s - self._explored_s - self._read_s, self.allowance_s)
+
+    @property
+    def reading_s(self) -> float:
+        """Seconds that the draft model may read now while it is not known to pay."""
+        return _READING_SHARE * self._own_s - self._read_s
+
+    @property
+    def _own_s(self) -> float:
+        return (self._grant_s or 0.0) + _SPENT_SHARE * self._spent_s
+
+    def note_plain(self, seconds: float) -> None:
+        """Take a plain step."""
+        self.num_steps[Arm.PLAIN] += 1
+        self._spent_s += seconds
+        self._baseline_s += seconds
+
+    def note_draft(self, arm: Arm, *, num_drafted: int, num_accepted: int, is_exploring: bool) -> None:
+        """Count a step with a drafter."""
+        self.num_steps[arm] += 1
+        self._num_drafts += num_drafted > 0
+        self._num_drafted += num_drafted
+        self._num_accepted += num_accepted
+        self._num_probes += is_exploring
+
+    def note_times(
+        self, *, plain_s: float, worth: float, seconds: float, num_tokens: int, read_s: float, is_exploring: bool
+    ) -> None:
+        """Take what a step with a drafter cost.
+
+        Args:
+            plain_s: of a plain step now.
+            worth: plain steps for what all replies of the step got.
+            seconds: of all.
+            num_tokens: that this reply got.
+            read_s: of the seconds, what reading took: once done, it says nothing against going on.
+        """
+        gained_s = worth * plain_s - (seconds - read_s)
+        self._spent_s += seconds
+        self._baseline_s += plain_s * num_tokens
+        self._gained_s += gained_s
+        if is_exploring:
+            self._explored_s = max(self._explored_s - gained_s, 0.0)
+            self._read_s += read_s
+        self._acceptance.worth += worth
+        self._acceptance.spent += seconds / plain_s
+        self._acceptance.num_steps += 1
+
+    def report(self, *, is_on: bool) -> RefereeReport:
+        """Return the account so far."""
+        spent, worth = self._acceptance.spent, self._acceptance.worth
+        speed = worth / spent if spent else None
+        if speed is None:
+            state = RefereeState.NOT_TRIED
+        elif is_on or speed >= 1:
+            state = RefereeState.ON
+        else:
+            is_judged = self._acceptance.num_steps >= _JUDGED_STEPS
+            state = RefereeState.OFF_SLOWER if is_judged else RefereeState.MEASURING
+        return RefereeReport(
+            state=state,
+            net_speed_up=self._baseline_s / self._spent_s if self._spent_s else None,
+            drafting_speed=speed,
+            num_steps=dict(self.num_steps),
+            num_drafts=self._num_drafts,
+            num_drafted=self._num_drafted,
+            num_accepted=self._num_accepted,
+            num_probes=self._num_probes,
+            baseline_s=self._baseline_s,
+            spent_s=self._spent_s,
+        )
