@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -307,3 +308,18 @@ def test_draft_model_follows_its_target_through_refusals(
         tokens += [*(proposal.token for proposal in proposals[:num_accepted]), int(rng.integers(4, 200))]
         assert drafter.num_behind(0, tokens) == (1 if num_accepted == 4 else 0)
     drafter.forget(0)
+
+
+@pytest.mark.allow_log("the draft model failed")
+@pytest.mark.parametrize("temperature", [0.0, 0.8])
+def test_nothing_is_drafted_when_the_sampler_is_that_of_a_model_that_is_gone(
+    draft: LlamaBackend, tmp_path: Path, temperature: float
+) -> None:
+    gone = read(load_llama(write_tiny_model(tmp_path / "gone.gguf"), ModelParams(n_ctx=256, n_threads=1)))
+    sampler = gone.new_draft_sampler(SamplingParams(temperature=temperature), 1)
+    sampler.look(0)
+    gone.close()
+    draft.seq_rm(0, 0)
+    drafter = ModelDrafter(draft, vocabulary_size=draft.n_vocab)
+    assert drafter.draft(0, PROMPT, max_tokens=3, goes_on=lambda *_: True, sampler=sampler) == []
+    sampler.close()
