@@ -11,4 +11,9 @@ def cache_params(settings: Settings, folder: str) -> CacheParams:
         folder: where the engine may write; empty is nowhere.
     """
     memory, disk = settings.chat_memory_mib, settings.chat_disk_mib
-    return CacheParams(ram_mib=None if memory < 0 else memory, disk_mib=None if disk < 0 else disk, folder=folder)
+    return CacheParams(
+        ram_mib=None if memory < 0 else memory,
+        disk_mib=None if disk < 0 else disk,
+        folder=folder,
+        responses=settings.response_cache,
+    )

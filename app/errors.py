@@ -45,6 +45,10 @@ class AdapterUnreadable(AppError):
     """An adapter file is not there, or cannot be read."""
 
 
+class AttachmentError(AppError):
+    """A file cannot be attached to a message."""
+
+
 class ModelNameAmbiguous(AppError):
     """A name that several models of the library have."""
 

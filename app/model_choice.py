@@ -127,10 +127,13 @@ def _is_path(text: str) -> bool:
 def _named_path(text: str, paths: Paths | None) -> Path:
     """Return the path `text` is; the name of a file alone may be that of one in the folder of models."""
     path = Path(text).expanduser().absolute()
-    if paths is None or path.exists() or Path(text).name != text:
+    try:
+        if paths is None or path.exists() or Path(text).name != text:
+            return path
+        own = paths.models_dir / text
+        return own if own.is_file() else path
+    except OSError:  # a name too long: whoever opens it says so
         return path
-    own = paths.models_dir / text
-    return own if own.is_file() else path
 
 
 def _starter_path() -> Path:

@@ -8,8 +8,11 @@ import msgspec
 
 from app.settings import Settings
 from engine import (
+    CacheSource,
+    Finished,
     ModelDescription,
     RequestMetrics,
+    SpeculativeStats,
     bandwidth_share,
     cost_per_million_tokens,
     decode_bytes,
@@ -25,7 +28,8 @@ def completed(
     Args:
         joules: drawn for this reply, None where that cannot be known; of replies that ran at once, each one's part.
     """
-    energy = None if joules is None else joules_per_token(joules, metrics.num_generated_tokens)
+    is_stored = metrics.cache_source is CacheSource.RESPONSE  # nothing was computed for it
+    energy = None if joules is None or is_stored else joules_per_token(joules, metrics.num_generated_tokens)
     price = settings.electricity_price
     return msgspec.structs.replace(
         metrics,
@@ -33,6 +37,22 @@ def completed(
         joules_per_token=energy,
         cost_per_million_tokens=cost_per_million_tokens(energy, price) if energy is not None and price > 0 else None,
     )
+
+
+def measures_of(finished: Finished) -> dict[str, Any]:
+    """Return every measure of a reply by name, those of drafting too, in plain JSON types; null until known."""
+    return finished.metrics.as_dict() | drafting_measures(finished.speculative)
+
+
+def drafting_measures(stats: SpeculativeStats | None) -> dict[str, Any]:
+    """Return the measures of drafting that a reply has beside its counts; see SpeculativeStats."""
+    return {
+        "mean_acceptance_length": None if stats is None else stats.mean_acceptance_length,
+        "net_speedup": None if stats is None else stats.net_speedup,
+        "draft_state": None if stats is None else stats.state.value,
+        "draft_reason": None if stats is None else stats.reason or None,
+        "drafters": [] if stats is None else [msgspec.to_builtins(item) for item in stats.drafters],
+    }
 
 
 def _share(metrics: RequestMetrics, model: ModelDescription, measured: Mapping[str, Any]) -> float | None:

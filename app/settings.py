@@ -10,7 +10,6 @@ import enum
 import functools
 import logging
 import os
-import tempfile
 import tomllib
 import typing
 from collections.abc import Mapping
@@ -19,8 +18,10 @@ from typing import Annotated, Any
 
 import tomli_w
 
+from app.atomic_file import write_atomically
 from app.errors import SettingsError
 from app.setting_info import SettingInfo
+from engine import MAX_DRAFT, DraftMode
 
 SCHEMA_VERSION = 1
 
@@ -150,6 +151,16 @@ class Settings:
             section="Prompt cache",
         ),
     ] = -1
+    response_cache: Annotated[
+        bool,
+        SettingInfo(
+            type=bool,
+            label="Keep whole replies",
+            help="The same question, at temperature 0 or with a fixed seed, gets its reply again at once, marked as "
+            "from the cache. Off keeps none and deletes what there is.",
+            section="Prompt cache",
+        ),
+    ] = False
     read_ahead_above: Annotated[
         int,
         SettingInfo(
@@ -188,6 +199,48 @@ class Settings:
             section="Cost",
         ),
     ] = 0.0
+    draft_mode: Annotated[
+        DraftMode,
+        SettingInfo(
+            type=DraftMode,
+            label="Draft ahead",
+            help="Guesses the next tokens and checks several at a time, while that is measurably not slower. A model "
+            "can have a choice of its own, in the inspector.",
+            choices=("Off", "Automatic", "From the chat's own text", "With a draft model", "Both"),
+            section="Speculative decoding",
+        ),
+    ] = DraftMode.AUTO
+    draft_max: Annotated[
+        int,
+        SettingInfo(
+            type=int,
+            label="Most drafted tokens",
+            help="Tokens drafted at a time; automatic chooses by what steps take and how many are accepted.",
+            minimum=0,
+            maximum=MAX_DRAFT,
+            lowest="automatic",
+            section="Speculative decoding",
+        ),
+    ] = 0
+    draft_strict: Annotated[
+        bool,
+        SettingInfo(
+            type=bool,
+            label="Strict",
+            help="At temperature 0 the text is that of plain decoding to the token; slower.",
+            section="Speculative decoding",
+        ),
+    ] = False
+    draft_tint: Annotated[
+        bool,
+        SettingInfo(type=bool, label="Tint drafts", help="Shows which text of a reply came from accepted drafts."),
+    ] = False
+    drafting: Annotated[
+        Mapping[str, Any],
+        SettingInfo(
+            type=dict, label="Drafting by model", help="What drafts for a model: `mode` and `path`.", is_nested=True
+        ),
+    ] = dataclasses.field(default_factory=dict)
     read_bandwidth: Annotated[
         Mapping[str, Any],
         SettingInfo(
@@ -283,7 +336,7 @@ class SettingsStore:
         target = Path(os.path.realpath(self._path))  # a link to a file kept elsewhere stays a link
         try:
             target.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-            _write_atomically(target, tomli_w.dumps(_to_table(settings)).encode())
+            write_atomically(target, tomli_w.dumps(_to_table(settings)).encode())
         except (OSError, UnicodeEncodeError) as error:
             raise SettingsError(
                 "The settings could not be saved.", f"Check that {target} can be written.", str(error)
@@ -345,24 +398,3 @@ def _to_table(settings: Settings) -> dict[str, Any]:
         if value != info.default:  # what the user did not choose follows the defaults of later versions
             table[name] = value.value if isinstance(value, enum.Enum) else value
     return table | dict(settings.unknown)
-
-
-def _write_atomically(target: Path, data: bytes) -> None:
-    handle, name = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}-")
-    temporary = Path(name)
-    try:
-        with os.fdopen(handle, "wb") as file:
-            file.write(data)
-            file.flush()
-            os.fsync(file.fileno())
-        temporary.replace(target)
-    except BaseException:
-        with contextlib.suppress(OSError):
-            temporary.unlink()
-        raise
-    if os.name == "posix":  # the new name itself must reach the disk
-        folder = os.open(target.parent, os.O_RDONLY)
-        try:
-            os.fsync(folder)
-        finally:
-            os.close(folder)

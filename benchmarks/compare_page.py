@@ -33,9 +33,9 @@ def measure(num_columns: int, tokens_per_s: int, seconds: float) -> dict[str, fl
     from app.compare.results import Column, Mode, PromptItem
     from app.desktop.bridge.background import Background
     from app.desktop.bridge.compare_job import Begun, CompareJob
-    from app.desktop.building import LazyParser
     from app.desktop.rendering.formula_images import FormulaImages
     from app.desktop.rendering.highlighting import CodeLexer
+    from app.desktop.rendering.lazy_parser import LazyParser
     from app.desktop.session.compare_board import CompareBoard
     from app.desktop.theme.theme import Theme
     from app.desktop.widgets.compare_page import ComparePage

@@ -1,13 +1,7 @@
 """Fireside's engine and its peers behind one small interface, each timed on the caller's clock."""
 
-import http.client
-import importlib.util
 import itertools
-import json
 import queue
-import subprocess
-import sys
-import tempfile
 import threading
 import time
 from collections.abc import Iterator, Sequence
@@ -16,6 +10,7 @@ from typing import Any, NamedTuple, Protocol
 
 from engine import (
     Abort,
+    CacheParams,
     ChatMessage,
     Delta,
     Event,
@@ -26,6 +21,7 @@ from engine import (
     LoadModel,
     ModelLoaded,
     ModelParams,
+    OpenChat,
     ProcessClient,
     Rendered,
     RenderPrompt,
@@ -35,7 +31,7 @@ from engine import (
 
 N_CTX = 8192
 N_SLOTS = 8
-_LIMIT_S = 600.0
+LIMIT_S = 600.0
 
 Chat = tuple[tuple[str, str], ...]
 """(role, text) of each message."""
@@ -48,7 +44,12 @@ class Reply(NamedTuple):
         ttft_s: from the call to the first text.
         decode_rate: tokens/s after the first text; None where there are too few to tell.
         is_whole: whether the model itself ended it.
-        num_prompt_tokens: None where the engine does not tell.
+        num_prompt_tokens, num_evaluated: of the prompt, and what of it was not cached; None where the engine does not
+            tell, as for all that follows.
+        longest_gap_s: between two pieces of its text.
+        wall_s: from the call to the end.
+        source: where the cached tokens came from.
+        num_drafted, num_accepted: tokens.
     """
 
     text: str
@@ -57,6 +58,12 @@ class Reply(NamedTuple):
     num_tokens: int
     is_whole: bool
     num_prompt_tokens: int | None = None
+    num_evaluated: int | None = None
+    longest_gap_s: float | None = None
+    wall_s: float | None = None
+    source: str | None = None
+    num_drafted: int | None = None
+    num_accepted: int | None = None
 
 
 class Together(NamedTuple):
@@ -87,7 +94,26 @@ class Peer(Protocol):
         """End the engine."""
 
 
-def _rate(num_after_first: int, seconds: float) -> float | None:
+class LastingPeer(Peer, Protocol):
+    """An engine that can be started again, with what it keeps on disk."""
+
+    def restart(self, chat: Chat) -> float:
+        """End the engine, start it, load the model, and open `chat` again as far as it was kept.
+
+        Returns:
+            The seconds that its caller waited for this last step.
+        """
+
+    def kept_bytes(self) -> int | None:
+        """Return the size of that chat on disk, None where nothing is kept."""
+
+
+def longest_gap(times: Sequence[float]) -> float | None:
+    """Return the longest time between two of these moments."""
+    return max((later - sooner for sooner, later in itertools.pairwise(times)), default=None)
+
+
+def decode_rate(num_after_first: int, seconds: float) -> float | None:
     return num_after_first / seconds if num_after_first >= 4 and seconds > 0 else None
 
 
@@ -96,23 +122,32 @@ class Fireside:
 
     Args:
         reads_ahead: whether the change of turns is read while the engine is idle.
+        folder: where chats are kept on disk; with it chats are kept in memory as well, as in the program. A chat is
+            known by the text of its first message.
     """
 
-    def __init__(self, path: Path, *, reads_ahead: bool = True) -> None:
+    def __init__(
+        self, path: Path, *, reads_ahead: bool = True, n_slots: int = N_SLOTS, folder: Path | None = None
+    ) -> None:
         self.name = "Fireside" if reads_ahead else "Fireside without read-ahead"
         self._reads_ahead = reads_ahead
         self._events: queue.SimpleQueue[tuple[float, Event]] = queue.SimpleQueue()
         self._ids = itertools.count()
         self._path = str(path)
-        self._params = ModelParams(n_ctx=N_CTX, n_seq_max=N_SLOTS, n_gpu_layers=0)
-        self._client = ProcessClient()
-        self._client.start(lambda event: self._events.put((time.perf_counter(), event)))
+        self._params = ModelParams(n_ctx=N_CTX, n_seq_max=n_slots, n_gpu_layers=0)
+        self._folder = folder
         self._is_known = False
-        self.reset()
+        self._start()
 
     def reset(self) -> None:
         """See Peer; the model is loaded again."""
-        load = LoadModel(request_id=self._new_id(), path=self._path, params=self._params, is_known=self._is_known)
+        load = LoadModel(
+            request_id=self._new_id(),
+            path=self._path,
+            params=self._params,
+            is_known=self._is_known,
+            cache=None if self._folder is None else CacheParams(folder=str(self._folder)),
+        )
         self._client.send(load)
         self._until(ModelLoaded)
         self._is_known = True
@@ -122,15 +157,24 @@ class Fireside:
         began = time.perf_counter()
         self._send(chat, num_tokens)
         first, delta = self._until(Delta)
-        last, finished = self._until(Finished)
-        metrics = finished.metrics
+        times = [first]
+        while True:
+            last, event = self._until(Delta | Finished)
+            if isinstance(event, Finished):
+                break
+            times.append(last)
+        metrics = event.metrics
         return Reply(
-            finished.text,
+            event.text,
             first - began,
-            _rate(metrics.num_generated_tokens - delta.num_generated_tokens, last - first),
+            decode_rate(metrics.num_generated_tokens - delta.num_generated_tokens, last - first),
             metrics.num_generated_tokens,
-            finished.finish_reason is FinishReason.STOP,
+            event.finish_reason is FinishReason.STOP,
             metrics.num_prompt_tokens,
+            num_evaluated=metrics.num_prompt_tokens - metrics.num_cached_tokens,
+            longest_gap_s=longest_gap(times),
+            wall_s=last - began,
+            source=metrics.cache_source.value,
         )
 
     def ask_together(self, chats: Sequence[Chat], num_tokens: int) -> Together:
@@ -149,6 +193,18 @@ class Fireside:
         self._client.send(Abort(request_id=request_id))
         return self._until(Finished)[0] - began
 
+    def restart(self, chat: Chat) -> float:
+        """See LastingPeer."""
+        self._client.close()
+        self._start()
+        self._client.send(OpenChat(chat_id=chat[0][1]))
+        return 0.0
+
+    def kept_bytes(self) -> int | None:
+        """See LastingPeer; the largest file is that of the longest chat."""
+        files = [] if self._folder is None else list(self._folder.glob("*.snapshot"))
+        return max((path.stat().st_size for path in files), default=None)
+
     def render(self, chat: Chat) -> str:
         """Return the prompt text of a chat."""
         self._client.send(RenderPrompt(request_id=self._new_id(), messages=_messages(chat)))
@@ -158,20 +214,30 @@ class Fireside:
         """See Peer."""
         self._client.close()
 
+    def _start(self) -> None:
+        self._client = ProcessClient()
+        self._client.start(lambda event: self._events.put((time.perf_counter(), event)))
+        self.reset()
+
     def _send(self, chat: Chat, num_tokens: int) -> str:
         request_id = self._new_id()
-        sampling = SamplingParams(temperature=0, max_tokens=num_tokens)
         self._client.send(
-            Generate(request_id=request_id, messages=_messages(chat), sampling=sampling, read_ahead=self._reads_ahead)
+            Generate(
+                request_id=request_id,
+                messages=_messages(chat),
+                sampling=SamplingParams(temperature=0, max_tokens=num_tokens),
+                chat_id=None if self._folder is None else chat[0][1],
+                read_ahead=self._reads_ahead,
+            )
         )
         return request_id
 
     def _new_id(self) -> str:
         return f"r{next(self._ids)}"
 
-    def _until(self, event_type: type[Any]) -> tuple[float, Any]:
+    def _until(self, event_type: Any) -> tuple[float, Any]:
         while True:
-            at, event = self._events.get(timeout=_LIMIT_S)
+            at, event = self._events.get(timeout=LIMIT_S)
             if isinstance(event, Failed):
                 raise RuntimeError(event.error.message)
             if isinstance(event, event_type):
@@ -184,17 +250,31 @@ class Binding:
     name = "llama-cpp-python"
 
     def __init__(self, path: Path, n_threads: int) -> None:
+        self._path, self._num_threads = path, n_threads
+        self._load()
+
+    def _load(self) -> None:
         from llama_cpp import Llama
 
         self._llama = Llama(
-            str(path),
+            str(self._path),
             n_ctx=N_CTX,
             n_batch=2048,
-            n_threads=n_threads,
-            n_threads_batch=n_threads,
+            n_threads=self._num_threads,
+            n_threads_batch=self._num_threads,
             flash_attn=True,
             verbose=False,
         )
+
+    def restart(self, chat: Chat) -> float:
+        """See LastingPeer; it keeps nothing unless its caller saves it."""
+        self._llama.close()
+        self._load()
+        return 0.0
+
+    def kept_bytes(self) -> int | None:
+        """See LastingPeer."""
+        return None
 
     def reset(self) -> None:
         """See Peer."""
@@ -212,8 +292,11 @@ class Binding:
                 times.append(time.perf_counter())
         if not times:
             raise RuntimeError("llama-cpp-python returned no text")
-        rate = _rate(len(times) - 1, times[-1] - times[0])
-        return Reply("".join(pieces), times[0] - began, rate, len(times), reason == "stop")
+        rate = decode_rate(len(times) - 1, times[-1] - times[0])
+        gap, whole = longest_gap(times), times[-1] - began
+        return Reply(
+            "".join(pieces), times[0] - began, rate, len(times), reason == "stop", longest_gap_s=gap, wall_s=whole
+        )
 
     def ask_together(self, chats: Sequence[Chat], num_tokens: int) -> Together:
         """See Peer; it has one sequence, so they come one after the other."""
@@ -245,126 +328,5 @@ class Binding:
         return iter(self._llama.create_chat_completion(messages, stream=True, temperature=0.0, max_tokens=num_tokens))
 
 
-class Server:
-    """llama.cpp's own server over HTTP on loopback, from the package xllamacpp."""
-
-    name = "llama.cpp server"
-
-    def __init__(self, path: Path, n_threads: int) -> None:
-        self._folder = tempfile.TemporaryDirectory()
-        options = {"--ctx": N_CTX, "--threads": n_threads, "--slots": N_SLOTS, "--slot-folder": self._folder.name}
-        command = [sys.executable, "-m", "benchmarks.peer_server", str(path)]
-        command += [str(item) for pair in options.items() for item in pair]
-        self._process = subprocess.Popen(
-            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
-        )
-        assert self._process.stdout is not None
-        line = next((line for line in self._process.stdout if line.startswith("http")), "")
-        if not line:
-            raise RuntimeError("llama.cpp's server did not start")
-        self._address = line.strip().removeprefix("http://")
-        self._drain = threading.Thread(target=self._process.stdout.read, daemon=True)  # it may go on to print
-        self._drain.start()
-
-    def reset(self) -> None:
-        """See Peer."""
-        for slot in range(N_SLOTS):
-            connection, response = self._request("POST", f"/slots/{slot}?action=erase", {})
-            response.read()
-            connection.close()
-            if response.status != http.client.OK:
-                raise RuntimeError(f"llama.cpp's server could not empty a slot (status {response.status})")
-
-    def ask(self, chat: Chat, num_tokens: int) -> Reply:
-        """See Peer."""
-        began = time.perf_counter()
-        connection, response = self._request("POST", "/v1/chat/completions", _body(chat, num_tokens))
-        pieces, times, reason, timings = [], [], None, dict[str, Any]()
-        for event in _events(response):
-            timings = event.get("timings", timings)
-            for choice in event.get("choices", ()):
-                reason = choice.get("finish_reason") or reason
-                if text := choice["delta"].get("content"):
-                    pieces.append(text)
-                    times.append(time.perf_counter())
-        connection.close()
-        if not times:
-            raise RuntimeError(f"llama.cpp's server returned no text (status {response.status})")
-        num_prompt = timings["prompt_n"] + timings.get("cache_n", 0) if timings else None
-        rate = _rate(len(times) - 1, times[-1] - times[0])
-        return Reply("".join(pieces), times[0] - began, rate, len(times), reason == "stop", num_prompt)
-
-    def ask_together(self, chats: Sequence[Chat], num_tokens: int) -> Together:
-        """See Peer."""
-        counts: list[int] = []
-        threads = [
-            threading.Thread(target=lambda chat=chat: counts.append(self.ask(chat, num_tokens).num_tokens))
-            for chat in chats
-        ]
-        began = time.perf_counter()
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
-        if len(counts) < len(chats):
-            raise RuntimeError("llama.cpp's server did not answer every request")
-        return Together(sum(counts), time.perf_counter() - began)
-
-    def stop_in_prefill(self, chat: Chat, after_s: float) -> float:
-        """See Peer; the connection is closed, and the server asked for its slots, which it tells between steps."""
-        connection = http.client.HTTPConnection(self._address, timeout=_LIMIT_S)
-        connection.request("POST", "/v1/chat/completions", json.dumps(_body(chat, 8)), _JSON)
-        time.sleep(after_s)
-        began = time.perf_counter()
-        connection.close()
-        while True:
-            asked, response = self._request("GET", "/slots", None)
-            slots = json.loads(response.read())
-            asked.close()
-            if not any(slot["is_processing"] for slot in slots):
-                return time.perf_counter() - began
-            time.sleep(0.001)
-
-    def close(self) -> None:
-        """See Peer."""
-        assert self._process.stdin is not None
-        self._process.stdin.close()
-        try:
-            self._process.wait(10)
-        except subprocess.TimeoutExpired:
-            self._process.kill()
-            self._process.wait()
-        self._drain.join()
-        self._folder.cleanup()
-
-    def _request(
-        self, method: str, path: str, body: dict[str, Any] | None
-    ) -> tuple[http.client.HTTPConnection, http.client.HTTPResponse]:
-        connection = http.client.HTTPConnection(self._address, timeout=_LIMIT_S)
-        connection.request(method, path, None if body is None else json.dumps(body), _JSON)
-        return connection, connection.getresponse()
-
-
-_JSON = {"Content-Type": "application/json"}
-
-
-def has_server() -> bool:
-    """Return whether the package with llama.cpp's server is installed."""
-    return importlib.util.find_spec("xllamacpp") is not None
-
-
 def _messages(chat: Chat) -> tuple[ChatMessage, ...]:
     return tuple(ChatMessage(Role(role), text) for role, text in chat)
-
-
-def _body(chat: Chat, num_tokens: int) -> dict[str, Any]:
-    messages = [{"role": role, "content": text} for role, text in chat]
-    options = {"stream": True, "temperature": 0, "max_tokens": num_tokens, "cache_prompt": True}
-    return {"messages": messages, "timings_per_token": False, **options}
-
-
-def _events(response: http.client.HTTPResponse) -> Iterator[dict[str, Any]]:
-    for line in response:
-        data = line.strip().removeprefix(b"data: ")
-        if data.startswith(b"{"):
-            yield json.loads(data)

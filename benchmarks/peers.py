@@ -23,17 +23,16 @@ import psutil
 
 from benchmarks.bare_loop import BareLoop
 from benchmarks.engine import _processor
-from benchmarks.peer_engines import N_CTX, N_SLOTS, Binding, Chat, Fireside, Peer, Reply, Server, has_server
+from benchmarks.model_files import write_level
+from benchmarks.peer_cache import BARE, CacheRun, CacheSizes, cache_scenarios
+from benchmarks.peer_chats import SUBJECTS, document, go_on, story_chat
+from benchmarks.peer_engines import N_CTX, N_SLOTS, Binding, Chat, Fireside, LastingPeer, Peer, Reply
+from benchmarks.peer_http import Server, has_server
 from benchmarks.peer_table import Figures, Scenario, differences, table
 from engine.backend_llama.library import library
 from models import find_starter
 
-_BARE = "bare loop"
 _PAUSE_S = 0.2  # until what an engine does after a reply is done: no two compute at once
-_MOSTLY_F16 = 1  # llama_ftype
-_LINE = "On day {} of chat {} the {} left the harbour before dawn and came back with {} letters for the keeper. "
-_SHIPS = ("ferry", "pilot boat", "mail ship", "old trawler", "lighter", "schooner", "barge")
-_SUBJECTS = ("a lighthouse", "a violin", "a train", "a garden", "a map", "a winter", "a bridge", "an island")
 
 
 class Sizes(NamedTuple):
@@ -41,14 +40,25 @@ class Sizes(NamedTuple):
 
     repeats: int
     document: int
+    cache: CacheSizes
     depths: tuple[int, ...]
     story: int
     answer: int
     together: int
 
 
-_FULL = Sizes(repeats=5, document=1228, depths=(512, 2048, 4032), story=128, answer=160, together=128)
-_QUICK = Sizes(repeats=1, document=256, depths=(128,), story=12, answer=12, together=6)
+_FULL = Sizes(
+    repeats=5,
+    document=1228,
+    cache=CacheSizes(1228, (1024, 2048, 4096, 7936)),
+    depths=(512, 2048, 4032),
+    story=128,
+    answer=160,
+    together=128,
+)
+_QUICK = Sizes(
+    repeats=1, document=256, cache=CacheSizes(256, (256, 512)), depths=(128,), story=12, answer=12, together=6
+)
 
 
 def scenarios(sizes: Sizes) -> list[Scenario]:
@@ -60,6 +70,7 @@ def scenarios(sizes: Sizes) -> list[Scenario]:
         Scenario("follow", "first text, follow-up", "s", 3),
         Scenario("other", "first text, another chat", "s", 3),
         Scenario("back", "first text, back to the first chat", "s", 3),
+        Scenario("switch", f"first text, back after {sizes.document:,} tokens of another, {N_SLOTS} slots", "s", 3),
         *(Scenario(f"decode_{depth}", f"decode behind {depth:,} tokens", "tok/s", 1) for depth in sizes.depths),
         Scenario("stop", "stop while a prompt is read", "ms", 0),
         Scenario("busy_story", "story beside a program that spins", "tok/s", 1),
@@ -69,6 +80,7 @@ def scenarios(sizes: Sizes) -> list[Scenario]:
             for quant in ("q4_1", "f16")
             for number, label in (("one", "one reply"), ("eight", f"{N_SLOTS} replies at once"))
         ),
+        *cache_scenarios(sizes.cache),
     ]
 
 
@@ -81,14 +93,21 @@ class Run:
     """
 
     def __init__(
-        self, own: Fireside, peers: Sequence[Peer], bare: BareLoop, *, plain: Fireside | None, sizes: Sizes
+        self,
+        own: Fireside,
+        peers: Sequence[Peer],
+        bare: BareLoop,
+        figures: Figures,
+        *,
+        plain: Fireside | None,
+        sizes: Sizes,
     ) -> None:
         self._own = own
         self._engines: list[Peer] = [own, *peers]
         self._bare = bare
         self._plain = plain
         self._sizes = sizes
-        self.figures = Figures()
+        self.figures = figures
         self.prompts: dict[str, dict[str, int]] = {}
         self.lengths: dict[str, dict[str, int]] = {}
         self.num_unfinished = 0
@@ -127,7 +146,7 @@ class Run:
         turn = number % len(self._engines)
         tokens = self._sizes.together
         for name, count in (("one", 1), ("eight", N_SLOTS)):
-            chats = [_story_chat(number, subject) for subject in _SUBJECTS[:count]]
+            chats = [story_chat(number, subject) for subject in SUBJECTS[:count]]
             for engine in self._engines[turn:] + self._engines[:turn]:
                 engine.reset()
                 engine.ask((("user", "Hi"),), 2)
@@ -135,12 +154,12 @@ class Run:
                 result = engine.ask_together(chats, tokens)
                 self.figures.note(f"{name}_{quant}", engine.name, result.num_tokens / result.wall_s)
                 time.sleep(_PAUSE_S)
-        one = self._tokens(_story_chat(number, _SUBJECTS[0]))
+        one = self._tokens(story_chat(number, SUBJECTS[0]))
         run = self._bare.run(one, tokens)
-        self.figures.note(f"one_{quant}", _BARE, tokens / (run.prefill_s + sum(run.gaps_s)))
+        self.figures.note(f"one_{quant}", BARE, tokens / (run.prefill_s + sum(run.gaps_s)))
 
     def _story(self, name: str, number: int) -> None:
-        chat = _story_chat(number, _SUBJECTS[number % len(_SUBJECTS)])
+        chat = story_chat(number, SUBJECTS[number % len(SUBJECTS)])
         for engine in self._order:
             reply = self._decode(name, engine, chat)
             if name == "story":
@@ -156,22 +175,28 @@ class Run:
         for engine in engines:
             said = answers.get(engine.name) or self._ask("", engine, first, self._sizes.answer)
             self.num_unfinished += not said.is_whole
-            chats[engine.name] = (*first, ("assistant", said.text), ("user", "And where to?"))
+            chats[engine.name] = go_on(first, said.text, "And where to?")
         for engine in engines:
             reply = self._ask("follow", engine, chats[engine.name], 8)
-            chats[engine.name] += (("assistant", reply.text), ("user", "Thank you. Name a ship."))
+            chats[engine.name] = go_on(chats[engine.name], reply.text, "Thank you. Name a ship.")
         for engine in self._order:
             self._ask("other", engine, other, 8)
         for engine in self._order:
-            self._ask("back", engine, chats[engine.name], 8)
+            reply = self._ask("back", engine, chats[engine.name], 8)
+            chats[engine.name] = go_on(chats[engine.name], reply.text, "Name another one.")
+        long = self._document(40_000 + number, self._sizes.document, "What is this about?")
+        for engine in self._order:
+            self._ask("", engine, long, 8)
+        for engine in self._order:
+            self._ask("switch", engine, chats[engine.name], 8)
 
     def _cold(self, name: str, chat: Chat) -> dict[str, Reply]:
         length = self._sizes.answer if name == "cold" else 4
         replies = {engine.name: self._ask(name, engine, chat, length) for engine in self._order}
         tokens = self._tokens(chat)
-        self.figures.note(name, _BARE, self._bare.run(tokens, 1).prefill_s)
+        self.figures.note(name, BARE, self._bare.run(tokens, 1).prefill_s)
         told = {engine: reply.num_prompt_tokens for engine, reply in replies.items()}
-        self.prompts[name] = {_BARE: len(tokens)} | {engine: n for engine, n in told.items() if n is not None}
+        self.prompts[name] = {BARE: len(tokens)} | {engine: n for engine, n in told.items() if n is not None}
         return replies
 
     def _ask(self, name: str, engine: Peer, chat: Chat, num_tokens: int) -> Reply:
@@ -190,7 +215,7 @@ class Run:
 
     def _bare_decode(self, name: str, chat: Chat) -> None:
         run = self._bare.run(self._tokens(chat), self._sizes.story)
-        self.figures.note(name, _BARE, run.decode_rate)
+        self.figures.note(name, BARE, run.decode_rate)
 
     def _reset(self) -> None:
         for engine in self._engines if self._plain is None else [*self._engines, self._plain]:
@@ -202,27 +227,7 @@ class Run:
         return self._bare.tokenize(self._own.render(chat))
 
     def _document(self, number: int, num_tokens: int, question: str) -> Chat:
-        """Return a chat of at most so many tokens that shares no beginning with another number's."""
-        lines = [
-            _LINE.format(day, number, _SHIPS[(day * 5 + number) % len(_SHIPS)], day * 7 % 30)
-            for day in range(1, 1 + num_tokens // 16)
-        ]
-
-        def chat() -> Chat:
-            return (("system", f"{number} is the number of this chat."), ("user", "".join(lines) + question))
-
-        while (length := len(self._tokens(chat()))) > num_tokens:
-            excess = length - num_tokens
-            if excess > 40:
-                del lines[-(excess // 40) :]
-            else:
-                lines[-1] = lines[-1][: -max(4, 2 * excess)] if len(lines[-1]) > 4 * excess else ""
-                lines = [line for line in lines if line]
-        return chat()
-
-
-def _story_chat(number: int, subject: str) -> Chat:
-    return (("user", f"Number {number}: tell me a long story about {subject}."),)
+        return document(number, num_tokens, question, lambda chat: len(self._tokens(chat)))
 
 
 @contextlib.contextmanager
@@ -237,16 +242,8 @@ def _spinning_neighbour() -> Iterator[None]:
         process.wait()
 
 
-def _write_f16(source: Path, target: Path) -> None:
-    llama = library()
-    params = llama.llama_model_quantize_default_params()
-    params.ftype, params.allow_requantize = _MOSTLY_F16, True
-    if llama.llama_model_quantize(str(source).encode(), str(target).encode(), params):
-        raise RuntimeError("the F16 model could not be written")
-
-
 @contextlib.contextmanager
-def _run(path: Path, n_threads: int, sizes: Sizes, *, only_together: bool = False) -> Iterator[Run]:
+def _run(path: Path, n_threads: int, sizes: Sizes, figures: Figures, *, only_together: bool = False) -> Iterator[Run]:
     """Load a file into every engine."""
     with contextlib.ExitStack() as stack:
 
@@ -261,7 +258,26 @@ def _run(path: Path, n_threads: int, sizes: Sizes, *, only_together: bool = Fals
             peers.append(ended(Server(path, n_threads)))
         bare = ended(BareLoop(library(), str(path), n_ctx=N_CTX, n_threads=n_threads))
         bare.run(bare.tokenize("Warm up."), 8)
-        yield Run(own, peers, bare, plain=plain, sizes=sizes)
+        yield Run(own, peers, bare, figures, plain=plain, sizes=sizes)
+
+
+def _cache(path: Path, n_threads: int, sizes: Sizes, figures: Figures) -> list[str]:
+    """Measure what the caches do with one slot; return what is to be told of it."""
+    with tempfile.TemporaryDirectory() as folder, contextlib.ExitStack() as stack:
+        own = Fireside(path, n_slots=1, folder=Path(folder))
+        stack.callback(own.close)
+        peers: list[LastingPeer] = [Binding(path, n_threads)]
+        stack.callback(peers[0].close)
+        if has_server():
+            peers.append(Server(path, n_threads, n_slots=1))
+            stack.callback(peers[-1].close)
+        bare = BareLoop(library(), str(path), n_ctx=N_CTX, n_threads=n_threads)
+        stack.callback(bare.close)
+        run = CacheRun(own, peers, bare, figures, sizes=sizes.cache, folder=Path(folder))
+        for number in range(sizes.repeats):
+            _say(f"cache, repeat {number + 1} of {sizes.repeats}")
+            run.repeat(number)
+        return run.notes()
 
 
 def _notes(run: Run, num_chats: int) -> list[str]:
@@ -288,12 +304,11 @@ def _notes(run: Run, num_chats: int) -> list[str]:
     return notes
 
 
-def _together_f16(path: Path, n_threads: int, figures: Figures, sizes: Sizes) -> None:
+def _together_f16(path: Path, n_threads: int, sizes: Sizes, figures: Figures) -> None:
     with tempfile.TemporaryDirectory() as folder:
         f16 = Path(folder) / "f16.gguf"
-        _write_f16(path, f16)
-        with _run(f16, n_threads, sizes, only_together=True) as run:
-            run.figures = figures
+        write_level(path, f16)
+        with _run(f16, n_threads, sizes, figures, only_together=True) as run:
             for number in range(sizes.repeats):
                 _say(f"F16, repeat {number + 1} of {sizes.repeats}")
                 run.together("f16", number)
@@ -306,6 +321,7 @@ def main() -> None:
     parser.add_argument("--repeats", type=int, default=None)
     parser.add_argument("--threads", type=int, default=psutil.cpu_count(logical=False) or 1)
     parser.add_argument("--busy", action="store_true", help="only what is measured beside a program that spins")
+    parser.add_argument("--cache", action="store_true", help="only what caches do with one slot")
     parser.add_argument("--quick", action="store_true", help="one short repeat, to see that everything runs")
     parser.add_argument("--json", type=Path, default=Path("build/peers.json"), help="where all values are written")
     arguments = parser.parse_args()
@@ -318,21 +334,23 @@ def main() -> None:
         f"{_processor()}, {psutil.cpu_count()} processors, {arguments.threads} threads, {platform.system()}; "
         f"{path.stem}; {datetime.date.today().isoformat()}; load average {os.getloadavg()[0]:.1f}"
     )
-    with _run(path, arguments.threads, sizes) as run:
-        for number in range(sizes.repeats):
-            _say(f"repeat {number + 1} of {sizes.repeats}")
-            run.repeat(number, only_busy=arguments.busy)
-            if not arguments.busy:
-                run.together("q4_1", number)
+    figures, notes = Figures(), list[str]()
+    peers, beside = [Binding.name, *([Server.name] if has_server() else [])], ["Fireside without read-ahead", BARE]
+    if not arguments.cache:
+        with _run(path, arguments.threads, sizes, figures) as run:
+            for number in range(sizes.repeats):
+                _say(f"repeat {number + 1} of {sizes.repeats}")
+                run.repeat(number, only_busy=arguments.busy)
+                if not arguments.busy:
+                    run.together("q4_1", number)
+        notes += _notes(run, sizes.repeats * (len(peers) + 2))
     if not arguments.busy:
-        _together_f16(path, arguments.threads, run.figures, sizes)
-    peers, beside = [Binding.name], ["Fireside without read-ahead", _BARE]
-    if has_server():
-        peers.append(Server.name)
-    lines = table(run.figures, scenarios(sizes), ours="Fireside", peers=peers, beside=beside)
-    notes = _notes(run, sizes.repeats * (len(peers) + 2))
+        if not arguments.cache:
+            _together_f16(path, arguments.threads, sizes, figures)
+        notes += _cache(path, arguments.threads, sizes, figures)
+    lines = table(figures, scenarios(sizes), ours="Fireside", peers=peers, beside=beside)
     arguments.json.parent.mkdir(parents=True, exist_ok=True)
-    record = {"machine": machine, "sizes": sizes._asdict(), "values": run.figures.values, "notes": notes}
+    record = {"machine": machine, "sizes": sizes._asdict(), "values": figures.values, "notes": notes}
     arguments.json.write_text(json.dumps(record, indent=1) + "\n", encoding="utf-8")
     print("\n".join([machine, "", *lines, "", *(f"- {note}" for note in notes)]))
 

@@ -4,6 +4,9 @@ import enum
 from collections.abc import Callable, Sequence
 from typing import NamedTuple, Protocol
 
+import numpy as np
+import numpy.typing as npt
+
 from engine.grammar import Matcher
 from engine.messages import (
     Adapter,
@@ -38,12 +41,37 @@ class BatchPart(NamedTuple):
     Attributes:
         start: position of the first token; one past the sequence's last cached position.
         wants_logits: whether the last token's logits are wanted.
+        num_drafted: how many of the last tokens are drafts: the logits of the one before each are wanted, too.
     """
 
     seq_id: int
     start: int
     tokens: Sequence[int]
     wants_logits: bool
+    num_drafted: int = 0
+
+
+class Distribution(NamedTuple):
+    """What a token is drawn from: every token that can be, with its probability.
+
+    Attributes:
+        ids: int32, shape (n,).
+        probabilities: float64, shape (n,); they add up to 1.
+    """
+
+    ids: npt.NDArray[np.int32]
+    probabilities: npt.NDArray[np.float64]
+
+
+class Proposal(NamedTuple):
+    """A drafted token.
+
+    Attributes:
+        source: what it was drawn from; None where it was not drawn: the drafter is certain of it.
+    """
+
+    token: int
+    source: Distribution | None = None
 
 
 class Vocabulary(Protocol):
@@ -96,8 +124,14 @@ class Vocabulary(Protocol):
 class Sampler(Protocol):
     """Chooses the tokens of one request; holds the request's random state and penalties."""
 
-    def sample(self, row: int) -> int:
-        """Return the next token from the logits of batch part `row` of the last step, and remember it.
+    def sample(self, row: int, proposal: Proposal | None = None) -> int:
+        """Return the next token from row `row` of the logits that the last step was asked for, and remember it.
+
+        It has the distribution of this sampler, whatever was proposed, and is the proposed token as often as that
+        allows. The rows of a draft are sampled in their order, up to the first that gives another token.
+
+        Args:
+            proposal: what a drafter expects here, which the step has evaluated as the next row's token.
 
         Raises:
             DecodeFailed: the logits are not numbers.
@@ -109,6 +143,19 @@ class Sampler(Protocol):
 
     def end_thinking(self) -> None:
         """Note that the answer begins: from here on a grammar applies."""
+
+    def close(self) -> None:
+        """Free native memory."""
+
+
+class DraftSampler(Protocol):
+    """Draws the tokens of a draft."""
+
+    def look(self, row: int) -> float:
+        """Take in a row of the last step's logits; return the probability of its likeliest token."""
+
+    def draw(self) -> Proposal:
+        """Return a token from the row that was looked at last."""
 
     def close(self) -> None:
         """Free native memory."""
@@ -201,6 +248,10 @@ class Backend(SequenceMemory, Protocol):
         """Most tokens in a step, at least one for each sequence."""
 
     @property
+    def max_step_logits(self) -> int:
+        """Most rows of logits in a step, at least one for each sequence."""
+
+    @property
     def mixes_parts(self) -> bool:
         """Whether the parts of one step may have different lengths."""
 
@@ -223,6 +274,7 @@ class Backend(SequenceMemory, Protocol):
         *,
         matcher: Matcher | None = None,
         is_thinking: bool = False,
+        is_drafted: bool = False,
     ) -> Sampler:
         """Return a sampler for one request.
 
@@ -230,10 +282,22 @@ class Backend(SequenceMemory, Protocol):
             prompt: feeds the penalties.
             matcher: what the reply has to follow, None where it is free.
             is_thinking: whether the matcher has to wait for `end_thinking`.
+            is_drafted: whether tokens that were drawn may be proposed; it then draws in another way, so that the same
+                seed gives another text.
 
         Raises:
             InvalidParams: a setting does not fit this model.
         """
+
+    def new_draft_sampler(self, params: SamplingParams, seed: int, *, num_ids: int | None = None) -> DraftSampler:
+        """Return what draws drafts for a request with these settings; penalties and constraints are left out.
+
+        Args:
+            num_ids: tokens from this one on are never drawn; the model that is drafted for does not know them.
+        """
+
+    def row_digest(self, row: int) -> bytes:
+        """Return what tells the logits of a row from all that differ from them in any bit."""
 
     def load_adapters(self, adapters: Sequence[Adapter]) -> AdapterKey:
         """Make adapters ready for use, loading those that are not yet.

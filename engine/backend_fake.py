@@ -11,19 +11,21 @@ import time
 import zlib
 from collections import Counter
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, fields
 
 from engine.backend import (
     AdapterKey,
     Backend,
     BatchPart,
     DecodeStatus,
+    DraftSampler,
     OnProgress,
     StateBytes,
     StateKeys,
     TensorImportance,
 )
 from engine.backend_fake_measures import fake_bare_loop, fake_cache_types, fake_importance, fake_machine_speed
+from engine.backend_fake_samplers import FakeDraftSampler, FakeSampler
+from engine.backend_fake_settings import FakeSettings, settings_of
 from engine.backend_fake_vocabulary import END, WORDS, FakeVocabulary
 from engine.errors import AdapterMismatch, DecodeFailed, ModelFileMissing
 from engine.grammar import Matcher
@@ -37,64 +39,23 @@ from engine.messages import (
     ModelDescription,
     RunBareLoop,
 )
-from engine.params import ModelParams, SamplingParams
+from engine.params import MAX_DRAFT, ModelParams, SamplingParams
 
 _MARK = 4096  # a cell holds its token, plus this times a number for the adapters it was computed with
 _THREAD_MARK = 200_000  # beyond the numbers of adapters
 
 
-@dataclass(frozen=True)
-class _Settings:
-    """What a `fake:` path can set: `n_words` is the length of every reply, `fail` and `bug` end its steps.
-
-    With tells_threads=1 a token depends on how many threads computed the ones before.
-    With can_trim=0 it is recurrent: one state a sequence. With a `window` it forgets all but the latest tokens, a
-    micro-batch of slack aside.
-    """
-
-    step_s: float = 0.0
-    token_s: float = 0.0
-    load_s: float = 0.0
-    can_trim: float = 1
-    window: float = 0
-    n_words: float = 24
-    tells_threads: float = 0
-    fail: float = 0
-    bug: float = 0
-
-
-class FakeSampler:
-    """Hands out the token the backend computed."""
-
-    def __init__(self, backend: "FakeBackend") -> None:
-        self._backend = backend
-
-    def sample(self, row: int) -> int:
-        """See Sampler."""
-        return self._backend.next_token(row)
-
-    @property
-    def is_complete(self) -> bool:
-        """See Sampler."""
-        return False
-
-    def end_thinking(self) -> None:
-        """See Sampler."""
-
-    def close(self) -> None:
-        """See Sampler."""
-
-
 class FakeBackend:
     """See Backend; checks what llama.cpp would punish: positions, pool, row and sequence numbers."""
 
-    def __init__(self, path: str, params: ModelParams, settings: _Settings) -> None:
+    def __init__(self, path: str, params: ModelParams, settings: FakeSettings) -> None:
         self.vocabulary = FakeVocabulary()
         self._settings = settings
         self._cells: dict[int, list[tuple[int, int]]] = {}  # sequence -> (cell, token)
         self._cell_users: Counter[int] = Counter()
         self._next_cell = 0
         self._rows: list[list[int]] = []
+        self._row_shapes: list[bytes] = []
         self._abort = threading.Event()
         self._adapter_number = 0
         self.state_keys = StateKeys(path, f"{params.type_k} {params.type_v} {params.flash_attn.value}")
@@ -126,21 +87,15 @@ class FakeBackend:
             kv_bytes_per_token=1024,
             has_chat_template=True,
             load_s=0.0,
-            memory=_memory_kind(settings),
+            memory=settings.memory,
         )
 
     def decode(self, parts: Sequence[BatchPart]) -> DecodeStatus:
         """See Backend."""
-        self._rows = []
-        if sum(len(part.tokens) for part in parts) > self.description.n_batch:
-            raise AssertionError("more tokens than n_batch")
-        needed = sum(len(part.tokens) for part in parts)
+        self._rows, self._row_shapes = [], []
+        needed = self._check(parts)
         if len(self._cell_users) + needed > self.description.n_ctx:
             return DecodeStatus.NO_ROOM
-        if self._settings.fail:
-            raise DecodeFailed("The fake backend was told to fail.")
-        if self._settings.bug:
-            raise RuntimeError("the fake backend was told to break")
         self._pause(self._settings.step_s)
         mark = self._mark(needed)
         for part in parts:
@@ -161,8 +116,33 @@ class FakeBackend:
                     self._cell_users[self._next_cell] += 1
                     self._next_cell += 1
             self._forget_old(part.seq_id, len(held))
-            self._rows.append([token for _, token in held] if part.wants_logits else [])
+            self._note_rows(part, [token for _, token in held])
         return DecodeStatus.DONE
+
+    def _check(self, parts: Sequence[BatchPart]) -> int:
+        """Return how many tokens a step has."""
+        num_tokens = sum(len(part.tokens) for part in parts)
+        if num_tokens > self.description.n_batch:
+            raise AssertionError("more tokens than n_batch")
+        if sum(part.wants_logits + part.num_drafted for part in parts) > self.max_step_logits:
+            raise AssertionError("more rows of logits than the context was made for")
+        if self._settings.fail:
+            raise DecodeFailed("The fake backend was told to fail.")
+        if self._settings.bug:
+            raise RuntimeError("the fake backend was told to break")
+        return num_tokens
+
+    def _note_rows(self, part: BatchPart, held: list[int]) -> None:
+        if part.wants_logits:
+            assert part.num_drafted < len(part.tokens), "more drafts than tokens that follow one"
+            self._rows += [held[: len(held) - left] for left in range(part.num_drafted, -1, -1)]
+            shape = b"" if len(part.tokens) <= self._settings.same_to else b"several"
+            self._row_shapes += [shape] * (1 + part.num_drafted)
+
+    def row_digest(self, row: int) -> bytes:
+        """See Backend."""
+        assert 0 <= row < len(self._rows), "the row has no logits"
+        return hashlib.sha256(self._row_shapes[row] + repr(self._rows[row]).encode()).digest()
 
     def _mark(self, num_tokens: int) -> int:
         n_threads = self.n_threads[0 if num_tokens == 1 else 1]
@@ -170,7 +150,7 @@ class FakeBackend:
 
     def next_token(self, row: int) -> int:
         """Return the token that follows the sequence of a row: the next byte of a word chosen by all bytes so far."""
-        assert self._rows[row], "the row has no logits"
+        assert 0 <= row < len(self._rows), "the row has no logits"
         tokens = [value % _MARK for value in self._rows[row]]
         pieces, control_ids = self.vocabulary.pieces, self.vocabulary.control_ids
         last_control = max((i for i, token in enumerate(tokens) if token in control_ids), default=-1)
@@ -197,9 +177,14 @@ class FakeBackend:
         *,
         matcher: Matcher | None = None,
         is_thinking: bool = False,
+        is_drafted: bool = False,
     ) -> FakeSampler:
         """See Backend."""
         return FakeSampler(self)
+
+    def new_draft_sampler(self, params: SamplingParams, seed: int, *, num_ids: int | None = None) -> DraftSampler:
+        """See Backend; its vocabulary is always the same."""
+        return FakeDraftSampler(self, right=self._settings.draft_right, is_drawn=params.temperature > 0)
 
     def load_adapters(self, adapters: Sequence[Adapter]) -> AdapterKey:
         """See Backend; a path that begins with `missing` is not there."""
@@ -220,6 +205,11 @@ class FakeBackend:
     def max_step_tokens(self) -> int:
         """See Backend."""
         return self.description.n_batch
+
+    @property
+    def max_step_logits(self) -> int:
+        """See Backend."""
+        return self.description.n_seq_max + MAX_DRAFT
 
     @property
     def mixes_parts(self) -> bool:
@@ -326,12 +316,6 @@ class FakeBackend:
             self._abort.wait(seconds)
 
 
-def _memory_kind(settings: _Settings) -> MemoryKind:
-    if not settings.can_trim:
-        return MemoryKind.RECURRENT
-    return MemoryKind.WINDOW if settings.window else MemoryKind.PLAIN
-
-
 class FakeLoader:
     """See Loader."""
 
@@ -341,7 +325,7 @@ class FakeLoader:
         """See Loader; a path that begins with `missing` is not there."""
         if path.startswith("missing"):
             raise ModelFileMissing(f"There is no file {path}.", "Choose another file.")
-        settings = _settings(path)
+        settings = settings_of(path)
         num_steps = 20 if settings.load_s else 1
         for step in range(num_steps):
             if not on_progress(step / num_steps):
@@ -370,11 +354,3 @@ class FakeLoader:
     def describe(self) -> EngineDescription:
         """See Loader."""
         return EngineDescription(binding="none", library="fake", features="", devices=(), default_threads=1)
-
-
-def _settings(path: str) -> _Settings:
-    if not path.startswith("fake:"):
-        return _Settings()
-    names = {field.name for field in fields(_Settings)}
-    pairs = (item.partition("=") for item in path.removeprefix("fake:").split(",") if item)
-    return _Settings(**{name: float(value) for name, _, value in pairs if name in names})

@@ -3,12 +3,12 @@
 from typing import assert_never
 
 from engine.core import Engine
-from engine.messages import CacheDescribed, ClearCache, DescribeCache, ForgetChats, OpenChat, SetCache
+from engine.messages import CacheDescribed, ClearCache, DescribeCache, ForgetChats, ForgetNamed, OpenChat, SetCache
 from engine.prompt_cache import PromptCache
 
 
 def obey(
-    command: SetCache | DescribeCache | ClearCache | ForgetChats | OpenChat,
+    command: SetCache | DescribeCache | ClearCache | ForgetChats | ForgetNamed | OpenChat,
     prompt_cache: PromptCache,
     engine: Engine | None,
 ) -> list[CacheDescribed]:
@@ -23,6 +23,11 @@ def obey(
             if engine is not None:
                 engine.forget(command.chat_ids)
             prompt_cache.forget(command.chat_ids)
+            return []
+        case ForgetNamed():
+            if engine is not None:
+                engine.room.forget_named(command.names)
+            prompt_cache.forget_named(command.names)
             return []
         case OpenChat():
             if engine is not None:
@@ -49,4 +54,6 @@ def _described(request_id: str, prompt_cache: PromptCache, engine: Engine | None
         max_ram_bytes=max_ram_bytes,
         disk_bytes=sum(file.num_bytes for file in files),
         max_disk_bytes=folder.max_bytes if folder is not None else 0,
+        num_replies=prompt_cache.responses.num_replies,
+        reply_bytes=prompt_cache.responses.num_bytes,
     )

@@ -52,6 +52,30 @@ class ChatSaver:
         self._is_unsaved = False
         self._idle_since = 0.0
 
+    def keep_named(self, slot: Slot, name: str) -> StoredPrompt | None:
+        """Keep what a slot holds under a name, in memory and on disk as far as the limits allow; None where neither."""
+        entry = self._snapshot_of(slot)
+        if entry is None:
+            return None
+        entry.name = name
+        is_in_ram = self._store.put(entry)
+        if self._is_due(entry.chat_id, entry.tokens, entry.adapters, is_private=entry.is_private, is_named=True):
+            self._write(entry, entry.chat_id)
+        if self._prompt_cache.folder is not None:
+            self._prompt_cache.folder.set_calm(True)
+        return entry if is_in_ram or self.is_for_disk(entry) else None
+
+    def is_in_ram(self, entry: StoredPrompt) -> bool:
+        """Whether memory keeps a snapshot."""
+        return entry in self._store.entries
+
+    def is_for_disk(self, entry: StoredPrompt) -> bool:
+        """Whether there is a file of a snapshot, or will be."""
+        folder = self._prompt_cache.folder
+        if folder is None or entry.is_private:
+            return False
+        return folder.has(self._keys, entry.adapters, entry.tokens, can_cut=False)
+
     def note_end(self) -> None:
         """Note that a reply has ended."""
         self._is_unsaved = True
@@ -99,18 +123,27 @@ class ChatSaver:
                 self._write(holder, slot.chat_id)
                 return True
         for entry in reversed(self._store.entries):
-            if self._is_due(entry.chat_id, entry.tokens, entry.adapters, is_private=entry.is_private):
+            is_named = bool(entry.name)
+            if self._is_due(
+                entry.chat_id, entry.tokens, entry.adapters, is_private=entry.is_private, is_named=is_named
+            ):
                 self._write(entry, entry.chat_id)
                 return True
         return False
 
     def _is_due(
-        self, chat_id: str | None, tokens: "list[int] | array[int]", adapters: AdapterKey, *, is_private: bool
+        self,
+        chat_id: str | None,
+        tokens: "list[int] | array[int]",
+        adapters: AdapterKey,
+        *,
+        is_private: bool,
+        is_named: bool = False,
     ) -> bool:
-        folder = self._prompt_cache.folder
-        if folder is None or chat_id is None or is_private or len(tokens) < MIN_KEPT_TOKENS:
+        folder, is_kept = self._prompt_cache.folder, chat_id is not None or is_named
+        if folder is None or not is_kept or is_private or len(tokens) < MIN_KEPT_TOKENS:
             return False
-        return not folder.has(self._keys, adapters, tokens, can_cut=self._can_cut)
+        return not folder.has(self._keys, adapters, tokens, can_cut=self._can_cut and not is_named)
 
     def _write(self, entry: StoredPrompt, chat_id: str | None) -> None:
         folder, snapshot = self._prompt_cache.folder, entry.snapshot
@@ -127,5 +160,6 @@ class ChatSaver:
             checkpoints=tuple((item.num_tokens, len(item.state)) for item in checkpoints),
             prefill_s_per_token=self._cost.prefill_s_per_token,
             written_at=time.time(),
+            name=entry.name,
         )
         folder.write(header, [snapshot.state, *(item.state for item in checkpoints)], can_cut=self._can_cut)

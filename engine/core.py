@@ -1,21 +1,23 @@
 """Engine: requests come and go at any step, `step()` is the only verb; single-threaded, knows no pipe."""
 
 import logging
-import threading
 import time
 from collections.abc import Callable, Iterable
 
-from engine.backend import Backend, DecodeStatus
+from engine.aborts import Aborts
+from engine.backend import Backend, BatchPart, DecodeStatus
 from engine.cache_report import report_of
 from engine.errors import DecodeFailed, EngineError, RequestError, overflow_error
+from engine.idle_work import IdleWork
 from engine.kv_cache import KVCache
 from engine.messages import Event, Failed, FinishReason, RequestState, StateChanged
 from engine.miss_cause import ChatLedger
 from engine.prompt_cache import PromptCache
-from engine.read_ahead import ReadAhead
+from engine.sampled_rows import keep_to_budget, sample_rows
 from engine.scheduler import PlannedPart, Scheduler
 from engine.sequence import Prompt, Sequence
 from engine.slot_room import SlotRoom
+from engine.speculative.speculator import Speculator
 from engine.threads import StepThreads
 
 _LOG = logging.getLogger(__name__)
@@ -53,23 +55,21 @@ class Engine:
             mixes_parts=backend.mixes_parts,
         )
         self._ledger = ChatLedger(self._cache.common)
-        self._read_ahead = ReadAhead(backend, self._cache)
+        self.speculator = Speculator(backend, self._cache, self.threads)
         self.room = SlotRoom(backend, self._cache, prompt_cache or PromptCache())
+        self.idle = IdleWork(backend, self._cache, self.room, self.threads, self.speculator.calibration)
         self._is_admission_due = False
         self._events: list[Event] = []
-        self._abort_lock = threading.Lock()  # guards the three below: Abort arrives on another thread
-        self._open: set[str] = set()
-        self._abort_wanted: set[str] = set()
-        self._in_step: list[PlannedPart] = []
+        self._aborts = Aborts(backend, self._scheduler.is_long)
 
     @property
     def has_work(self) -> bool:
         """Whether `step()` has something to do."""
-        return bool(self._scheduler.running or self._scheduler.waiting or self._read_ahead.is_due)
+        return bool(self._scheduler.running or self._scheduler.waiting or self.idle.is_due)
 
     def add(self, prompt: Prompt) -> list[Event]:
         """Take a request in; it starts at the next step that has room for it."""
-        self._read_ahead.drop()
+        self.idle.make_way()
         if not prompt.tokens:  # it would take its first token from a neighbour's logits
             error: RequestError = RequestError("The prompt is empty.", "Write something first.")
             return [Failed(request_id=prompt.request_id, error=error.info())]
@@ -84,26 +84,17 @@ class Engine:
         self.room.expect(sequence)
         self._scheduler.waiting.append(sequence)
         self._is_admission_due = True
-        with self._abort_lock:
-            self._open.add(prompt.request_id)
+        self._aborts.open(prompt.request_id)
         return [] if prompt.dropped is None else [prompt.dropped]
 
     def request_abort(self, request_id: str) -> None:
-        """Stop a request; safe from any thread, ignored when it has ended.
-
-        A step of this request alone is broken off and keeps its finished micro-batches. A step shared with others
-        goes on, since breaking it loses their rows too; unless it is a long one: then they are computed again. Where
-        breaking off costs the way back to a checkpoint, only a long step of this request alone is worth it.
-        """
-        with self._abort_lock:
-            if request_id in self._open:
-                self._abort_wanted.add(request_id)
-            if any(item.sequence.request_id == request_id for item in self._in_step) and self._may_break_off():
-                self.backend.raise_abort()
+        """Stop a request; safe from any thread, ignored when it has ended."""
+        self.idle.preparations.request_abort(request_id)
+        self._aborts.want(request_id)
 
     def drop_read_ahead(self) -> None:
         """Make way for what has come; safe from any thread."""
-        self._read_ahead.drop()
+        self.idle.make_way()
 
     def step(self) -> list[Event]:
         """Compute one batch and return what it brought."""
@@ -112,26 +103,15 @@ class Engine:
         if self._events:  # who was let in is told before the step, which may take seconds
             return self._take_events()
         if not (self._scheduler.running or self._scheduler.waiting):
-            self._read_ahead.step()
-            return []
+            return self.idle.step()
         if not self._scheduler.running:  # the first one waits for the disk
             self.room.wait(self._scheduler.waiting[0], _DISK_WAIT_S)
             return []
         self.room.set_busy()
+        self.speculator.propose(self._scheduler.running, num_threads=self.threads.count)
         planned = self._make_room(self._scheduler.plan())
-        if planned and self._enter_step(planned):
-            first, parts = planned[0].sequence, [part for _, part in planned]
-            self.threads.begin(parts, is_reproducible=first.is_reproducible)
-            began = time.perf_counter()
-            try:
-                self.backend.use_adapters(first.adapters)
-                status = self.backend.decode(parts)
-            except EngineError as error:
-                self._fail_all(planned, error)
-            else:
-                self._take(planned, status, time.perf_counter() - began)
-            finally:
-                self._in_step = []  # an abort that comes too late is taken back before the next step
+        if planned and self._aborts.enter_step(planned):
+            self._compute(planned)
         return self._take_events()
 
     def forget(self, chat_ids: Iterable[str] | None) -> None:
@@ -140,31 +120,30 @@ class Engine:
         for sequence in [*self._scheduler.running, *self._scheduler.waiting]:
             if gone is None or sequence.prompt.chat_id in gone:
                 sequence.is_private = True
+        self.idle.preparations.forget(gone)
         self.room.forget(gone)
+        self.speculator.forget(gone)
 
     def fail_all(self, error: EngineError) -> list[Event]:
         """Fail every request, before the model goes."""
-        self._read_ahead.drop()
+        self.idle.make_way()
+        self._events += self.idle.preparations.fail_all(error)
         for sequence in [*self._scheduler.running, *self._scheduler.waiting]:
             self._fail(sequence, error)
         return self._take_events()
 
     def close(self) -> None:
         """Have the chats written, and free the backend; requests must have ended."""
+        self.speculator.close()
         self.room.close()
         self.backend.close()
-
-    def _may_break_off(self) -> bool:
-        is_alone, is_long = len(self._in_step) == 1, self._scheduler.is_long(self._in_step)
-        return (is_alone or is_long) if self.backend.survives_abort else (is_alone and is_long)
 
     # --- before a step ---
 
     def _finish_aborted(self) -> None:
-        if not self._abort_wanted:
+        wanted = self._aborts.wanted()
+        if not wanted:
             return
-        with self._abort_lock:
-            wanted = set(self._abort_wanted)
         for sequence in [*self._scheduler.running, *self._scheduler.waiting]:
             if sequence.request_id in wanted:
                 self._finish(sequence, FinishReason.ABORT)
@@ -191,6 +170,7 @@ class Engine:
 
     def _begin(self, sequence: Sequence) -> None:
         prompt = sequence.prompt
+        self.speculator.prepare(sequence)
         acquired, back = self.room.admit(sequence)
         if not sequence.generated:
             sequence.prompt_tokens = acquired.tokens
@@ -200,14 +180,16 @@ class Engine:
         if not self.backend.shares_cells_only:
             sequence.plan_checkpoints()
         if sequence.sampler is None:
+            self.speculator.begin(sequence)
             sequence.sampler = self.backend.new_sampler(
                 prompt.sampling,
                 prompt.seed,
                 acquired.tokens,
                 matcher=prompt.matcher,
                 is_thinking=sequence.is_before_answer,
+                is_drafted=self.speculator.may_draw(sequence),
             )
-            self._keep_to_budget(sequence, was_before_answer=sequence.is_before_answer)
+            keep_to_budget(sequence, was_before_answer=sequence.is_before_answer)
             if sequence.is_full:  # the end of its thinking is all it may have
                 self._finish(sequence, FinishReason.LENGTH)
                 return
@@ -256,17 +238,23 @@ class Engine:
         self._is_admission_due = False
         self._set_state(sequence, RequestState.PAUSED)
 
-    def _enter_step(self, planned: list[PlannedPart]) -> bool:
-        """Mark who is in the step; False when its only request was aborted a moment ago."""
-        with self._abort_lock:
-            if self._abort_wanted and all(item.sequence.request_id in self._abort_wanted for item in planned):
-                return False
-            self.backend.clear_abort()
-            self._in_step = planned
+    def _compute(self, planned: list[PlannedPart]) -> None:
         for sequence, _ in planned:
             if sequence.state is RequestState.PREFILL:
                 sequence.begin_prefill()
-        return True
+        first, parts = planned[0].sequence, [part for _, part in planned]
+        self.threads.begin(parts, is_reproducible=first.is_reproducible, is_strict=first.is_strict)
+        self.speculator.begin_step(planned)
+        began = time.perf_counter()
+        try:
+            self.backend.use_adapters(first.adapters)
+            status = self.backend.decode(parts)
+        except EngineError as error:
+            self._fail_all(planned, error)
+        else:
+            self._take(planned, status, time.perf_counter() - began)
+        finally:
+            self._aborts.leave_step()
 
     # --- after a step ---
 
@@ -278,14 +266,17 @@ class Engine:
             for sequence, part in planned:
                 assert sequence.slot is not None
                 kept = self._cache.resync(sequence.slot, part.tokens)
-                if part.wants_logits and kept == len(part.tokens):  # all but the logits: the last is computed again
+                if part.num_drafted:  # what was drafted has not been checked
+                    self._cache.trim(sequence.slot, part.start)
+                elif part.wants_logits and kept == len(part.tokens):  # all but the logits: the last is computed again
                     self._cache.trim(sequence.slot, len(sequence.slot.tokens) - 1)
             return
         self._scheduler.note_step(planned, duration_s)
         self.room.note_prefill(self._scheduler.prefill_s_per_token)
         if (changed := self.threads.end(duration_s)) is not None:
             self._events.append(changed)
-        for row, (sequence, part) in enumerate(planned):
+        row = 0
+        for sequence, part in planned:
             assert sequence.slot is not None
             self._cache.append(sequence.slot, part.tokens)
             if sequence.state is RequestState.PREFILL:
@@ -296,38 +287,34 @@ class Engine:
                 self._cache.checkpoint(sequence.slot, is_rolling=True)
             if part.wants_logits:
                 sequence.num_threads = self.threads.count
-                self._sample(sequence, row)
+                self._sample(sequence, part, row)
+                row += 1 + part.num_drafted
+        self.speculator.end_step(num_threads=self.threads.count)
 
-    def _sample(self, sequence: Sequence, row: int) -> None:
-        assert sequence.sampler is not None
+    def _sample(self, sequence: Sequence, part: BatchPart, row: int) -> None:
+        assert sequence.slot is not None
         try:
-            token = sequence.sampler.sample(row)
+            sampled = sample_rows(sequence, part, row, end_ids=self.backend.vocabulary.end_ids)
         except EngineError as error:
+            if part.num_drafted:
+                self._cache.trim(sequence.slot, part.start)
             self._fail(sequence, error)
             return
-        is_end = token in self.backend.vocabulary.end_ids
-        was_before_answer = sequence.is_before_answer
-        sequence.accept(token, is_end=is_end)
-        if not is_end and sequence.stop_string is None:
-            self._keep_to_budget(sequence, was_before_answer=was_before_answer)
+        if part.num_drafted:
+            self._cache.trim(sequence.slot, part.start + sampled.num_held)
+        self.speculator.note_sampled(sequence, part, num_accepted=sampled.num_accepted)
         if sequence.state is not RequestState.DECODE:
             self._set_state(sequence, RequestState.DECODE)
-        if is_end or sequence.stop_string is not None or sequence.sampler.is_complete:
-            self._finish(sequence, FinishReason.STOP)
-        elif sequence.is_full:
-            self._finish(sequence, FinishReason.LENGTH)
+        if sampled.reason is not None:
+            self._finish(sequence, sampled.reason)
         elif (delta := sequence.next_delta()) is not None:
             self._events.append(delta)
 
-    def _keep_to_budget(self, sequence: Sequence, *, was_before_answer: bool) -> None:
-        """End thinking that has used up its budget, and let the grammar apply once the answer has begun."""
-        assert sequence.sampler is not None
-        sequence.keep_to_budget()
-        if was_before_answer and not sequence.is_before_answer:
-            sequence.sampler.end_thinking()
-
     def _relieve(self, planned: list[PlannedPart]) -> None:
         """Make room after the memory refused a step that should have fitted."""
+        if any(part.num_drafted for _, part in planned):
+            self.speculator.rest()
+            return
         if self._cache.evict_idle():
             return
         victim = self._scheduler.youngest()
@@ -349,8 +336,8 @@ class Engine:
     def _finish(self, sequence: Sequence, reason: FinishReason) -> None:
         if sequence.slot is not None:
             held = sequence.prompt_tokens if sequence.stop_string else [*sequence.slot.tokens]
-            self._ledger.note(sequence.prompt.chat_id, held, sequence.adapters)
-            self._read_ahead.note(sequence.slot, sequence.tokens_ahead(reason))
+            self._ledger.note(sequence.prompt.chat_id, held, sequence.adapters, sequence.rewritten_span)
+            self.idle.note_reply(sequence.slot, sequence.tokens_ahead(reason))
             self.room.note_end(sequence)
         self._end(sequence)
         self._events.extend(sequence.finish(reason, self._peak_memory()))
@@ -367,10 +354,9 @@ class Engine:
         if sequence.sampler is not None:
             sequence.sampler.close()
             sequence.sampler = None
+        self.speculator.end(sequence)
         self._leave(sequence)
-        with self._abort_lock:
-            self._open.discard(sequence.request_id)
-            self._abort_wanted.discard(sequence.request_id)
+        self._aborts.close(sequence.request_id)
         self.room.drop(sequence.request_id)
         self._is_admission_due = True
 

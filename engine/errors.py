@@ -83,6 +83,18 @@ class AdapterMismatch(RequestError):
     """The adapter does not belong to this model, or cannot be read."""
 
 
+class SpeculativeError(EngineError):
+    """Tokens cannot be drafted; replies go on without."""
+
+
+class DraftMismatch(SpeculativeError):
+    """The draft model does not belong to this model, or cannot be read."""
+
+
+class CannotTrim(SpeculativeError):
+    """A memory cannot take refused drafts back."""
+
+
 class DecodeFailed(RequestError):
     """The model could not compute a step."""
 

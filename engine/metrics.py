@@ -45,7 +45,7 @@ class CacheReport(msgspec.Struct, frozen=True, kw_only=True):
         miss_cause: None when nothing that had been read before was read again.
         num_recomputed_tokens: prompt tokens that this chat had in the cache before, and that were evaluated again.
         seconds_saved: what evaluating the cached ones takes at the measured rate, less what it took to bring them back;
-            None until a rate is known.
+            None until a rate is known. Of a stored reply (`response`), what it took when it was computed.
         miss_message: place, in the request, of the message in which evaluating began; None where nothing was missed, or
             it is not known.
     """
@@ -58,8 +58,79 @@ class CacheReport(msgspec.Struct, frozen=True, kw_only=True):
     miss_message: int | None = None
 
 
+class DraftState(enum.Enum):
+    """What became of drafting in a reply."""
+
+    OFF = "off"  # it was not asked for
+    UNAVAILABLE = "unavailable"  # see the reason
+    IDLE = "idle"  # nothing was worth a draft
+    ON = "on"
+    SLOWER = "slower"  # tried, and given up
+
+
+class DrafterStats(msgspec.Struct, frozen=True, kw_only=True):
+    """What one drafter did in a reply.
+
+    Attributes:
+        drafter: "ngram" or "model".
+        draft_s: seconds that drafting took, catching up with the chat included.
+    """
+
+    drafter: str
+    num_drafts: int
+    num_drafted_tokens: int
+    num_accepted_tokens: int
+    draft_s: float = 0.0
+
+
+class SpeculativeStats(msgspec.Struct, frozen=True, kw_only=True):
+    """What speculative decoding did for a reply.
+
+    Attributes:
+        net_speedup: seconds that its tokens would have taken in plain steps, by those measured in between, over the
+            seconds they took, drafting and tries included; None until both are known.
+        drafting_speedup: the same of this chat's steps with drafts alone; below 1 they lost. None before the first.
+        reason: why nothing could be drafted, one sentence; empty where it could.
+        drafters: those that drafted.
+    """
+
+    state: DraftState
+    net_speedup: float | None = None
+    drafting_speedup: float | None = None
+    reason: str = ""
+    drafters: tuple[DrafterStats, ...] = ()
+
+    @property
+    def num_drafts(self) -> int:
+        """Steps that checked a draft."""
+        return sum(item.num_drafts for item in self.drafters)
+
+    @property
+    def num_drafted_tokens(self) -> int:
+        """Tokens that were proposed."""
+        return sum(item.num_drafted_tokens for item in self.drafters)
+
+    @property
+    def num_accepted_tokens(self) -> int:
+        """Proposed tokens that became part of the reply."""
+        return sum(item.num_accepted_tokens for item in self.drafters)
+
+    @property
+    def acceptance_rate(self) -> float | None:
+        """Accepted share of the drafted tokens, or None where nothing was drafted."""
+        return self.num_accepted_tokens / self.num_drafted_tokens if self.num_drafted_tokens else None
+
+    @property
+    def mean_acceptance_length(self) -> float | None:
+        """Tokens a drafted step brought on average, the one after the accepted ones included."""
+        return 1 + self.num_accepted_tokens / self.num_drafts if self.num_drafts else None
+
+
 class RequestMetrics(msgspec.Struct, frozen=True, kw_only=True):
     """All measures of one reply; None until known.
+
+    Of a stored reply, with the source `response`, the counts are those of its text, and there is no time but `ttft_s`:
+    nothing was read or generated.
 
     Attributes:
         num_prompt_tokens: tokens of the rendered prompt, cached ones included.

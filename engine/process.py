@@ -31,6 +31,7 @@ from engine.messages import (
     CountTokens,
     DescribeCache,
     DescribeEngine,
+    DraftSet,
     EngineDescribed,
     EngineDied,
     Event,
@@ -48,9 +49,13 @@ from engine.messages import (
     MeasureMachine,
     MessageError,
     ModelLoaded,
+    Prepare,
+    PrepareCancelled,
+    Prepared,
     Rendered,
     RenderPrompt,
     RunBareLoop,
+    SetDraft,
     Shutdown,
     decode_command,
     decode_event,
@@ -59,12 +64,13 @@ from engine.messages import (
 
 _LOG = logging.getLogger(__name__)
 _ASKING = (
-    *(LoadModel, Generate, CountTokens, RenderPrompt, DescribeEngine),
+    *(LoadModel, SetDraft, Generate, Prepare, CountTokens, RenderPrompt, DescribeEngine),
     *(MeasureCacheTypes, MeasureMachine, RunBareLoop, BuildImportance, DescribeCache, ClearCache),
 )
 _FINAL = (
     *(ModelLoaded, LoadCancelled, Finished, Failed, Counted, Rendered, EngineDescribed),
     *(CacheTypesMeasured, MachineMeasured, BareLoopRun, ImportanceBuilt, ImportanceCancelled, CacheDescribed),
+    *(Prepared, PrepareCancelled, DraftSet),
 )
 _LOG_TAIL_LINES = 40
 _EXIT_WAIT_S = 2.0

@@ -11,6 +11,7 @@ from engine.free_memory import free_memory
 from engine.messages import KeptPrompt
 from engine.metrics import CacheMissCause, CacheSource
 from engine.params import CacheParams
+from engine.response_cache import MAX_BYTES, ResponseCache
 from engine.snapshot_folder import SnapshotFolder
 
 _LOG = logging.getLogger(__name__)
@@ -27,28 +28,36 @@ class PromptCache:
 
     Attributes:
         folder: None where nothing is written.
+        responses: whole replies.
     """
 
     def __init__(self, params: CacheParams = NOTHING_KEPT) -> None:
         self.params = NOTHING_KEPT
         self.folder: SnapshotFolder | None = None
+        self.responses = ResponseCache()
         self._known: OrderedDict[str, StateKeys] = OrderedDict()
         self.set_params(params)
 
     def set_params(self, params: CacheParams) -> None:
         """Keep to other limits from now on; a limit of no bytes on disk deletes what is there."""
         before, self.params = self.params, params
+        max_bytes = None if params.disk_mib is None else params.disk_mib * _MIB
+        self.responses.set_on(
+            params.responses,
+            Path(params.folder) if params.folder else None,
+            max_disk_bytes=MAX_BYTES if max_bytes is None else max_bytes,
+            close_s=_CLOSE_S,
+        )
         if (params.folder, params.disk_mib) == (before.folder, before.disk_mib):
             return
-        max_bytes = None if params.disk_mib is None else params.disk_mib * _MIB
         if self.folder is not None and params.folder == before.folder and params.disk_mib != 0:
             self.folder.set_max_bytes(max_bytes)  # replies go on meanwhile: closing would wait for the disk
             return
-        self.close()
+        self._close_folder()
         if params.folder:
             self.folder = SnapshotFolder(Path(params.folder), max_bytes=max_bytes)
         if params.disk_mib == 0:
-            self.close()
+            self._close_folder()
 
     def ram_bytes(self) -> int:
         """Return the bytes that snapshots in memory may take."""
@@ -86,27 +95,39 @@ class PromptCache:
                 model_name=entry.model_name,
                 num_tokens=len(entry.tokens),
                 num_bytes=entry.num_bytes,
-                chat_id=entry.chat_id,
+                chat_id=entry.chat_id or None,
                 last_used=entry.last_used,
+                name=entry.label,
             )
             for entry in self.folder.entries
         ]
 
     def forget(self, chat_ids: Iterable[str]) -> None:
-        """Delete the files of chats."""
+        """Delete the files of chats, and drop their replies."""
         gone = list(chat_ids)
         for chat_id in gone:
             self._known.pop(chat_id, None)
         if self.folder is not None:
             self.folder.forget(gone)
+        self.responses.forget(gone)
+
+    def forget_named(self, names: Iterable[str]) -> None:
+        """Delete the files that are kept under names."""
+        if self.folder is not None:
+            self.folder.forget_named(names)
 
     def clear(self) -> None:
-        """Delete all files."""
+        """Delete all files, and drop all replies."""
         if self.folder is not None:
             self.folder.clear()
+        self.responses.clear()
 
     def close(self) -> None:
         """Write what was handed over, as far as the time allows."""
+        self._close_folder()
+        self.responses.close(_CLOSE_S)
+
+    def _close_folder(self) -> None:
         folder, self.folder = self.folder, None
         if folder is not None:
             began = time.monotonic()

@@ -2,15 +2,13 @@
 
 import time
 from array import array
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 from engine.backend import AdapterKey
+from engine.messages import KeptPrompt
 from engine.metrics import CacheSource
-from engine.slot import Snapshot
-
-Common = Callable[[Sequence[int], Sequence[int]], tuple[int, int]]
-"""See KVCache.common; both sides are arrays here, whose slices compare as blocks."""
+from engine.slot import Common, Snapshot
 
 
 class StoredPrompt:
@@ -24,14 +22,16 @@ class StoredPrompt:
         last_used: seconds since 1970.
         file_name: of its file, where it was read from one.
         cost_s: seconds that reading its file took.
+        name: under which it is kept; empty where it is kept of itself.
     """
 
-    def __init__(self, snapshot: Snapshot, *, chat_id: str | None, is_private: bool) -> None:
+    def __init__(self, snapshot: Snapshot, *, chat_id: str | None, is_private: bool, name: str = "") -> None:
         self.tokens = array("i", snapshot.tokens)
         snapshot.tokens = self.tokens
         self.snapshot = snapshot
         self.chat_id = chat_id
         self.is_private = is_private
+        self.name = name
         self.source = CacheSource.RAM
         self.last_used = time.time()
         self.file_name: str | None = None
@@ -131,15 +131,22 @@ class PromptStore:
         """Drop what was used longest ago until so many bytes fit; False where they never will."""
         if num_bytes > self.max_bytes:
             return False
-        excess = self.num_bytes + num_bytes - self.max_bytes
-        while excess > 0:
-            excess -= self._entries.pop(0).num_bytes
+        while self._entries and self.num_bytes + num_bytes > self.max_bytes:
+            self._entries.remove(self._next_to_go())
         return True
+
+    def _next_to_go(self) -> StoredPrompt:
+        """Return the entry used longest ago; one with a name only where those take more than half of the room."""
+        num_named_bytes = sum(entry.num_bytes for entry in self._entries if entry.name)
+        nameless = (entry for entry in self._entries if not entry.name)
+        longest_ago = self._entries[0]
+        return longest_ago if num_named_bytes > self.max_bytes // 2 else next(nameless, longest_ago)
 
     def put(self, entry: StoredPrompt) -> bool:
         """Keep a snapshot, in place of those whose tokens it begins with; False where it does not fit."""
         if entry.num_bytes > self.max_bytes:
             return False
+        self.remove(entry)
         self._entries = [other for other in self._entries if not self._stands_in(entry, other)]
         self.make_room(entry.num_bytes)
         self._entries.append(entry)
@@ -162,12 +169,39 @@ class PromptStore:
         gone = set(chat_ids)
         self._entries = [entry for entry in self._entries if entry.chat_id not in gone]
 
+    def forget_named(self, names: Iterable[str]) -> list[list[int]]:
+        """Drop the snapshots that are kept under names; return what they held."""
+        gone = set(names) - {""}
+        held = [list(entry.tokens) for entry in self._entries if entry.name in gone]
+        self._entries = [entry for entry in self._entries if entry.name not in gone]
+        return held
+
+    def describe(self, model_name: str) -> list[KeptPrompt]:
+        """Return what is kept."""
+        return [
+            KeptPrompt(
+                source=CacheSource.RAM,
+                model_name=model_name,
+                num_tokens=len(entry.tokens),
+                num_bytes=entry.num_bytes,
+                chat_id=entry.chat_id,
+                last_used=entry.last_used,
+                name=entry.name,
+            )
+            for entry in self._entries
+        ]
+
     def clear(self) -> None:
         """Drop all."""
         self._entries = []
 
     def _stands_in(self, entry: StoredPrompt, other: StoredPrompt) -> bool:
-        """Whether nothing is lost without `other`: a memory that cannot be cut needs a checkpoint where it ends."""
+        """Whether nothing is lost without `other`.
+
+        A memory that cannot be cut needs a checkpoint where it ends; what has a name outlives the chats that begin so.
+        """
+        if other.name and not (entry.name and len(entry.tokens) == len(other.tokens)):
+            return False
         if other.adapters != entry.adapters or entry.tokens[: len(other.tokens)] != other.tokens:
             return False
         is_checkpoint = any(item.num_tokens == len(other.tokens) for item in entry.snapshot.checkpoints)

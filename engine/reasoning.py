@@ -6,6 +6,9 @@ Line breaks and blanks next to a tag belong to it: they are in neither part. Not
 import re
 from typing import NamedTuple
 
+from engine.code_context import CodeContext
+from engine.messages import TextSpan
+
 _JOINED_STRINGS = re.compile(r"""(['"])\s*[~+]\s*\1""")
 _QUOTES = " \t\"'(`"
 
@@ -212,6 +215,9 @@ class ThinkingSplitter:
         thinking: of the model; None for one that marks none: then all is answer.
         is_open: whether the prompt ends inside a block.
         has_begun: whether the prompt ends inside the answer.
+
+    Attributes:
+        answer_spans: where the answer so far stands in all of the text that was taken, rising.
     """
 
     def __init__(self, thinking: ThinkingFormat | None, *, is_open: bool = False, has_begun: bool = False) -> None:
@@ -225,10 +231,12 @@ class ThinkingSplitter:
         self._has_thought = False
         self._pending = ""
         self._held = ""  # blanks that may turn out to be next to a tag
-        self._code = _CodeContext()
+        self._code = CodeContext()
         self._thinking: list[str] = []
         self._answer: list[str] = []
         self._was_thinking = False
+        self._num_chars = 0
+        self.answer_spans: list[TextSpan] = []
 
     @property
     def is_thinking(self) -> bool:
@@ -246,7 +254,9 @@ class ThinkingSplitter:
 
     def push(self, text: str) -> Part:
         """Take new text and return what is known to be thinking or answer."""
+        self._num_chars += len(text)
         if self._format is None:
+            self._note_answer(text)
             return Part(answer=text)
         self._pending += text
         return self._take(self._format, is_end=False)
@@ -259,7 +269,10 @@ class ThinkingSplitter:
         held, self._held = self._held, ""
         if self._is_thinking:
             return part._replace(thinking=part.thinking + held)
-        return part if self._is_gap else part._replace(answer=part.answer + held)
+        if self._is_gap:
+            return part
+        self._note_answer(held)
+        return part._replace(answer=part.answer + held)
 
     def _take(self, thinking: ThinkingFormat, *, is_end: bool) -> Part:
         while self._pending:
@@ -307,7 +320,7 @@ class ThinkingSplitter:
 
     def _pass(self, marker: str, thinking: ThinkingFormat) -> None:
         """Go over a marker."""
-        self._code = _CodeContext()
+        self._code = CodeContext()
         if marker == thinking.opening:
             self._is_thinking = self._has_block = True
             self._is_at_start = self._is_gap = False
@@ -316,6 +329,7 @@ class ThinkingSplitter:
         if marker == thinking.closing and not self._has_block and not thinking.markers:
             self._was_thinking = True
             self._thinking, self._answer = [*self._thinking, *self._answer], []
+            self.answer_spans.clear()
         if marker == thinking.closing:
             self._has_block = True
             self._is_closing_sure = False
@@ -345,7 +359,17 @@ class ThinkingSplitter:
         else:
             self._has_begun = True  # without a frame, if need be
             self._answer.append(_without_gap(text) if self._is_gap else text)
+            self._note_answer(self._answer[-1])
             self._is_at_start = self._is_gap = False
+
+    def _note_answer(self, text: str) -> None:
+        """Note that the last text that was gone over is part of the answer."""
+        end = self._num_chars - len(self._pending)
+        start = end - len(text)
+        if self.answer_spans and self.answer_spans[-1].end == start:
+            start = self.answer_spans.pop().start
+        if end > start:
+            self.answer_spans.append(TextSpan(start, end))
 
 
 def _last_tag(text: str) -> str:
@@ -357,32 +381,3 @@ def _without_gap(text: str) -> str:
     stripped = text.lstrip()
     blanks = text[: len(text) - len(stripped)]
     return (blanks.rpartition("\n")[2] if "\n" in blanks else "") + stripped
-
-
-class _CodeContext:
-    """Whether text stands in code: in a fence, or between backticks on one line."""
-
-    def __init__(self) -> None:
-        self.last = ""
-        self._fence = ""
-        self._head = ""
-        self._num_ticks = 0
-
-    @property
-    def is_inside(self) -> bool:
-        return bool(self._fence) or self._num_ticks % 2 == 1
-
-    def note(self, text: str) -> None:
-        """Take text that was passed over."""
-        for number, line in enumerate(text.split("\n")):
-            if number:
-                self._end_line()
-            self._num_ticks += line.count("`")
-            if len(self._head) < 3:
-                self._head = (self._head + line).lstrip()[:3]
-        self.last = text[-1:] or self.last
-
-    def _end_line(self) -> None:
-        if self._head in ("```", "~~~") and self._fence in ("", self._head):
-            self._fence = "" if self._fence else self._head
-        self._head, self._num_ticks = "", 0

@@ -5,6 +5,7 @@ from typing import NamedTuple
 
 from engine.backend import Vocabulary
 from engine.detokenizer import Detokenizer
+from engine.messages import TextSpan
 from engine.params import SamplingParams
 from engine.reasoning import Part, ThinkingSplitter, ThinkingStart
 from engine.stopping import StopMatcher
@@ -52,6 +53,8 @@ class ReplyText:
         self._thinking: list[str] = []
         self._unsent = UnsentText("", "", was_thinking=False)
         self._num_tokens = 0
+        self._num_chars = 0  # of all text, held back or not
+        self._drafted: list[TextSpan] = []  # of all text
         self._began_at: float | None = None
         self._thought_until: float | None = None
 
@@ -92,14 +95,40 @@ class ReplyText:
             return None
         return self._thought_until - self._began_at
 
-    def push(self, token: int) -> None:
-        """Take a sampled token."""
+    @property
+    def drafted_spans(self) -> tuple[TextSpan, ...]:
+        """What of the answer so far is text that a drafted token completed, rising and apart from each other."""
+        spans: list[TextSpan] = []
+        drafted = iter(self._drafted)
+        span = next(drafted, None)
+        num_before = 0  # characters of the answer
+        for part in self._splitter.answer_spans:
+            while span is not None and span.start < part.end:
+                start, end = max(span.start, part.start), min(span.end, part.end)
+                if start < end:
+                    _extend(spans, num_before + start - part.start, num_before + end - part.start)
+                if span.end > part.end:
+                    break
+                span = next(drafted, None)
+            num_before += part.end - part.start
+        return tuple(spans)
+
+    def push(self, token: int, *, is_drafted: bool = False) -> None:
+        """Take a sampled token.
+
+        Args:
+            is_drafted: whether it is an accepted token of a draft.
+        """
         now = time.perf_counter()
         if self._began_at is None:
             self._began_at = now
         self._num_tokens += 1
         was_thinking = self.is_thinking
-        self._show(self._stop.push(self._detokenizer.push(token)))
+        text = self._detokenizer.push(token)
+        if is_drafted and text:
+            _extend(self._drafted, self._num_chars, self._num_chars + len(text))
+        self._num_chars += len(text)
+        self._show(self._stop.push(text))
         if was_thinking or self.is_thinking:
             self.num_thinking_tokens += 1
             self._thought_until = now
@@ -130,7 +159,9 @@ class ReplyText:
             return []
         self._budget = None
         tokens = list(self._start.closing_tokens[:max_tokens])
-        self._show(self._stop.push(self._detokenizer.flush()) + self._stop.flush())
+        rest = self._detokenizer.flush()
+        self._num_chars += len(rest) + len(self._start.format.closing_text)
+        self._show(self._stop.push(rest) + self._stop.flush())
         self._splitter.expect_closing()
         self._show(self._start.format.closing_text)
         now = time.perf_counter()
@@ -154,3 +185,10 @@ class ReplyText:
         self._answer.append(part.answer)
         self._thinking.append(part.thinking)
         self._unsent = UnsentText(text + part.answer, thinking + part.thinking, was_thinking)
+
+
+def _extend(spans: list[TextSpan], start: int, end: int) -> None:
+    """Add a span that does not begin before the last one ends."""
+    if spans and spans[-1].end == start:
+        start = spans.pop().start
+    spans.append(TextSpan(start, end))

@@ -49,7 +49,7 @@ class Scheduler:
     def next_admissible(
         self, *, has_idle_slot: bool, num_cells_with: Callable[[list[int], AdapterKey], int]
     ) -> Sequence | None:
-        """Return the first waiting sequence if it can run now; none overtakes it, a reproducible one runs alone.
+        """Return the first waiting sequence if it can run now; none overtakes it, some run alone.
 
         Args:
             num_cells_with: cells in use with a prompt for some adapters added, idle slots emptied.
@@ -57,7 +57,7 @@ class Scheduler:
         if not self.waiting or not has_idle_slot:
             return None
         first = self.waiting[0]
-        if self.running and (first.is_reproducible or self.running[0].is_reproducible):
+        if self.running and (first.runs_alone or self.running[0].runs_alone):
             return None
         if self.running:
             tokens = [*first.prompt_tokens, *first.generated]
@@ -75,7 +75,7 @@ class Scheduler:
         reading: list[Sequence] = []
         for sequence in self._group():
             if sequence.is_decoding:
-                planned.append(_planned(sequence, sequence.generated[-1:], wants_logits=True))
+                planned.append(_checked(sequence))
             else:
                 reading.append(sequence)
         if not reading:
@@ -88,7 +88,7 @@ class Scheduler:
             if planned and not self._is_prompt_next:
                 return planned
             planned = []
-        budget = min(budget, self._n_batch - len(planned))
+        budget = min(budget, self._n_batch - sum(len(part.tokens) for _, part in planned))
         for sequence in reading:
             if budget <= 0:
                 break
@@ -142,7 +142,17 @@ class Scheduler:
 
 
 def _num_prefill(planned: list[PlannedPart]) -> int:
-    return sum(len(part.tokens) for _, part in planned if len(part.tokens) > 1)
+    return sum(len(part.tokens) for _, part in planned if len(part.tokens) > 1 + part.num_drafted)
+
+
+def _checked(sequence: Sequence) -> PlannedPart:
+    """Return the part that decodes a sequence: its latest token, and what is drafted behind it."""
+    latest = _planned(sequence, sequence.generated[-1:], wants_logits=True)
+    if not sequence.proposals:
+        return latest
+    tokens = [*latest.part.tokens, *(proposal.token for proposal in sequence.proposals)]
+    part = latest.part._replace(tokens=tokens, num_drafted=len(sequence.proposals))
+    return PlannedPart(sequence, part)
 
 
 def _planned(sequence: Sequence, tokens: list[int], *, wants_logits: bool) -> PlannedPart:

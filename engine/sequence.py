@@ -3,14 +3,15 @@
 import time
 from typing import NamedTuple
 
-from engine.backend import AdapterKey, Sampler, Vocabulary
+from engine.backend import AdapterKey, Proposal, Sampler, Vocabulary
 from engine.grammar import Matcher
 from engine.messages import Adapter, Delta, Finished, FinishReason, PrefillProgress, RequestState, TurnsDropped
-from engine.metrics import CacheReport, CacheSource, RequestMetrics
-from engine.params import SamplingParams
+from engine.metrics import CacheReport, CacheSource, RequestMetrics, SpeculativeStats
+from engine.params import DraftMode, SamplingParams, SpeculativeParams
 from engine.reasoning import ThinkingStart
 from engine.reply_text import ReplyText
 from engine.slot import Slot, Snapshot
+from engine.speculative.drafting import Drafting
 
 # One Delta a request in this time: a message per token costs 4 % of decode on a small model, joined ones under 2 %.
 _DELTA_INTERVAL_S = 0.033
@@ -32,6 +33,7 @@ class Prompt(NamedTuple):
             ahead.
         is_private: whether it may be written nowhere.
         message_ends: how many tokens the prompt has up to the end of each message; none where it is not known.
+        speculative: whether tokens of the reply are drafted ahead.
     """
 
     request_id: str
@@ -50,6 +52,7 @@ class Prompt(NamedTuple):
     next_turn_tokens: tuple[int, ...] = ()
     is_private: bool = False
     message_ends: tuple[int, ...] = ()
+    speculative: SpeculativeParams = SpeculativeParams()
 
 
 class Sequence:
@@ -60,6 +63,8 @@ class Sequence:
         num_threads: that computed the latest token.
         snapshot: what it held, kept while the request is paused.
         is_private: whether it may be written nowhere; so it is, too, when its chat was forgotten meanwhile.
+        proposals: tokens drafted for the next step, to come behind the latest.
+        drafting: what drafts for it and how that goes; None where it was not asked for.
     """
 
     def __init__(self, prompt: Prompt, vocabulary: Vocabulary, adapters: AdapterKey = ()) -> None:
@@ -74,6 +79,8 @@ class Sequence:
         self.num_threads: int | None = None
         self.snapshot: Snapshot | None = None
         self.is_private = prompt.is_private
+        self.proposals: list[Proposal] = []
+        self.drafting: Drafting | None = None
         self._checkpoints_due: list[int] = []  # token counts, rising
         self.cache = CacheReport(num_cached_tokens=0, source=CacheSource.NONE, miss_cause=None)
         has_begun = bool(prompt.reply) or _ends_in_frame(prompt, vocabulary)
@@ -87,6 +94,16 @@ class Sequence:
     def is_reproducible(self) -> bool:
         """Whether it is computed alone, with one thread count."""
         return self.prompt.sampling.reproducible
+
+    @property
+    def is_strict(self) -> bool:
+        """Whether drafting may not change the text of a greedy reply."""
+        return self.prompt.speculative.strict and self.prompt.speculative.mode is not DraftMode.OFF
+
+    @property
+    def runs_alone(self) -> bool:
+        """Whether no other request may share its steps: their number of tokens changes what rounding does."""
+        return self.is_reproducible or self.is_strict
 
     @property
     def num_tokens(self) -> int:
@@ -124,12 +141,31 @@ class Sequence:
     def plan_checkpoints(self) -> None:
         """Note where the memory is to be checkpointed: where a later prompt is likely to part from this one.
 
-        That is after the system prompt (another chat), before the last user's message (an edit), and before the last
-        token (another reply to the same).
+        That is after the system prompt (another chat), before the last user's message (an edit), and at the tail:
+        before the last token (another reply to the same), or where a template that knows of thinking may write what
+        follows anew. What lies behind the cached tokens has moved, where those are others for the same text.
         """
-        counts = {self.prompt.num_system_tokens, self.prompt.num_settled_tokens, len(self.prompt_tokens) - 1}
+        moved = len(self.prompt_tokens) - len(self.prompt.tokens)
+        known = (self.prompt.num_system_tokens, self.prompt.num_settled_tokens)
+        counts = {self._tail, *(count + moved for count in known if count)}
         done = len(self.slot.tokens) if self.slot else 0
         self._checkpoints_due = sorted(count for count in counts if done < count < len(self.prompt_tokens))
+
+    @property
+    def rewritten_span(self) -> tuple[int, int] | None:
+        """Where later prompts may part from this reply because of its template: from the end of the last message to
+        that of the thinking; None where the template knows of none."""
+        if self.prompt.thinking is None:
+            return None
+        return self._tail, len(self.prompt_tokens) + self._text.num_thinking_tokens
+
+    @property
+    def _tail(self) -> int:
+        """Where what asks for the reply begins, if the template may write that anew; else before the last token."""
+        last = len(self.prompt_tokens) - 1
+        if self.prompt.thinking is None or not self.prompt.message_ends:
+            return last
+        return min(self.prompt.message_ends[-1] + len(self.prompt_tokens) - len(self.prompt.tokens), last)
 
     @property
     def num_to_checkpoint(self) -> int:
@@ -148,22 +184,32 @@ class Sequence:
         return self._text.is_before_answer
 
     @property
+    def num_left(self) -> int | None:
+        """Tokens the reply may still have, None where nothing limits it."""
+        max_tokens = self.prompt.sampling.max_tokens
+        return None if max_tokens is None else max(max_tokens - len(self.generated), 0)
+
+    @property
     def is_full(self) -> bool:
         """Whether the reply has all the tokens it may have."""
-        return self._num_left == 0
+        return self.num_left == 0
 
     def keep_to_budget(self) -> None:
         """End thinking, once, when its budget is used up: the reply goes on with tokens that nobody chose."""
         if not self.is_full:
-            self.generated += self._text.close_thinking(self._num_left)
+            self.generated += self._text.close_thinking(self.num_left)
 
     def begin_prefill(self) -> None:
         """Note the start of the first prefill step."""
         if self._prefill_began_at is None:
             self._prefill_began_at = time.perf_counter()
 
-    def accept(self, token: int, *, is_end: bool) -> None:
-        """Take a sampled token: count it, and turn it into text unless it is an end token."""
+    def accept(self, token: int, *, is_end: bool, is_drafted: bool = False) -> None:
+        """Take a sampled token: count it, and turn it into text unless it is an end token.
+
+        Args:
+            is_drafted: whether it is an accepted token of a draft.
+        """
         now = time.perf_counter()
         if self._first_token_at is None:
             self._first_token_at = self._last_token_at = now
@@ -171,7 +217,7 @@ class Sequence:
             return
         self._last_token_at = now
         self.generated.append(token)
-        self._text.push(token)
+        self._text.push(token, is_drafted=is_drafted)
 
     def next_delta(self) -> Delta | None:
         """Return the text that is due now, None when there is none or the last Delta was moments ago."""
@@ -195,6 +241,8 @@ class Sequence:
             stop_string=self.stop_string,
             thinking=self._text.thinking,
             cache=self.cache,
+            speculative=self._speculative_stats(),
+            drafted_spans=self._text.drafted_spans,
         )
         delta = self.last_delta()
         return [finished] if delta is None else [delta, finished]
@@ -211,6 +259,7 @@ class Sequence:
     def metrics(self, peak_memory_bytes: int | None) -> RequestMetrics:
         """Return the measures so far."""
         first, began = self._first_token_at, self._prefill_began_at
+        drafted = self._speculative_stats()
         return RequestMetrics(
             num_prompt_tokens=len(self.prompt_tokens),
             num_cached_tokens=self.cache.num_cached_tokens,
@@ -225,12 +274,13 @@ class Sequence:
             num_thinking_tokens=self._text.num_thinking_tokens,
             thinking_s=self._text.thinking_s,
             num_threads=self.num_threads,
+            num_drafts=drafted.num_drafts if drafted else 0,
+            num_drafted_tokens=drafted.num_drafted_tokens if drafted else 0,
+            num_accepted_tokens=drafted.num_accepted_tokens if drafted else 0,
         )
 
-    @property
-    def _num_left(self) -> int | None:
-        max_tokens = self.prompt.sampling.max_tokens
-        return None if max_tokens is None else max(max_tokens - len(self.generated), 0)
+    def _speculative_stats(self) -> SpeculativeStats | None:
+        return None if self.drafting is None else self.drafting.stats()
 
     def _delta(self) -> Delta:
         self._sent_at = self._last_token_at
@@ -243,6 +293,7 @@ class Sequence:
             decode_s=self._last_token_at - (self._first_token_at or self._last_token_at),
             thinking=unsent.thinking,
             was_thinking=unsent.was_thinking,
+            speculative=self._speculative_stats(),
         )
 
 

@@ -1,10 +1,13 @@
 """What the cache hands about: a lane of the context, a cached beginning of a prompt, a lane's state outside of it."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 from engine.backend import AdapterKey, StateBytes
 from engine.checkpoints import Checkpoint
+
+Common = Callable[[Sequence[int], Sequence[int]], tuple[int, int]]
+"""Takes cached tokens and a prompt, both as arrays, and returns how many of each make up their common beginning."""
 
 
 class Slot:

@@ -10,6 +10,7 @@ from typing import NamedTuple
 from engine.backend import AdapterKey, Backend
 from engine.chat_saver import MIN_KEPT_TOKENS, ChatSaver
 from engine.checkpoints import new_checkpoint
+from engine.folder_entry import FileRead, FolderEntry
 from engine.free_memory import free_memory
 from engine.kv_cache import KVCache
 from engine.messages import KeptPrompt, MemoryKind
@@ -20,7 +21,7 @@ from engine.reuse_cost import ReuseCost
 from engine.sequence import Sequence
 from engine.slot import Acquired, Slot, Snapshot
 from engine.snapshot_file import FileFault
-from engine.snapshot_folder import FileRead, FolderEntry
+from engine.usable_files import UsableFiles
 
 _LOG = logging.getLogger(__name__)
 _LONGEST_STALL_S = 0.05  # of running replies, for a copy that only makes the next steps faster
@@ -73,6 +74,7 @@ class SlotRoom:
         self._may_leave = description.memory is not MemoryKind.RECURRENT  # its idle chats cost the others nothing
         self._prompt_cache = prompt_cache
         self._store = PromptStore(max_bytes=prompt_cache.ram_bytes(), common=cache.common, can_cut=self._can_cut)
+        self._files = UsableFiles(self._keys, n_ctx=cache.n_ctx, n_vocab=len(backend.vocabulary.pieces))
         self._reads: dict[str, _Awaited] = {}  # by request
         self._opened: tuple[str, Reading] | None = None  # the file of the chat that was opened last
         self.cost = ReuseCost()
@@ -89,6 +91,11 @@ class SlotRoom:
         )
         cache.on_give_up = self._keep
 
+    @property
+    def can_reuse(self) -> bool:
+        """Whether requests may go on from what others have left."""
+        return self._prompt_cache.params.reuse
+
     # --- requests ---
 
     def expect(self, sequence: Sequence) -> None:
@@ -102,8 +109,8 @@ class SlotRoom:
             self._cache.longest_prefix(sequence.prompt_tokens, adapters).num_covered, match.num_covered if match else 0
         )
         best: tuple[int, FolderEntry] | None = None
-        for entry in folder.entries:
-            if self._has_place_for(entry) and entry.adapters == adapters:
+        for entry in self._files.of(folder):
+            if entry.adapters == adapters:
                 _, num_covered = reusable(
                     entry.tokens, entry.checkpoint_tokens, prompt, self._cache.common, can_cut=self._can_cut
                 )
@@ -126,8 +133,8 @@ class SlotRoom:
     def open_chat(self, chat_id: str) -> None:
         """Begin to read the newest file of a chat, which is about to be gone on with; one chat at a time."""
         folder = self._prompt_cache.folder
-        entries = folder.entries if folder is not None else []
-        files = [entry for entry in entries if entry.chat_id == chat_id and self._has_place_for(entry)]
+        entries = self._files.of(folder) if folder is not None else []
+        files = [entry for entry in entries if entry.chat_id == chat_id]
         newest = max(files, key=lambda entry: entry.last_used, default=None)
         if folder is None or newest is None or self._store.holder_of(newest.tokens, newest.adapters) is not None:
             return
@@ -137,9 +144,6 @@ class SlotRoom:
         if not is_in_slot and _has_memory(newest.num_bytes) and self._store.make_room(newest.num_bytes):
             self._close_opened()
             self._opened = (newest.name, folder.read(newest))
-
-    def _has_place_for(self, entry: FolderEntry) -> bool:
-        return entry.keys == self._keys and len(entry.tokens) <= self._cache.n_ctx
 
     def _close_opened(self) -> None:
         if self._opened is not None:
@@ -218,13 +222,17 @@ class SlotRoom:
     def describe(self) -> list[KeptPrompt]:
         """Return what slots and memory hold."""
         held = [
-            _described(CacheSource.SLOT, self._model_name, slot.tokens, self._bytes_of(slot), slot.chat_id)
+            KeptPrompt(
+                source=CacheSource.SLOT,
+                model_name=self._model_name,
+                num_tokens=len(slot.tokens),
+                num_bytes=self._bytes_of(slot),
+                chat_id=slot.chat_id,
+                last_used=None,
+            )
             for slot in self._cache.idle_slots()
         ]
-        return held + [
-            _described(CacheSource.RAM, self._model_name, entry.tokens, entry.num_bytes, entry.chat_id, entry.last_used)
-            for entry in self._store.entries
-        ]
+        return held + self._store.describe(self._model_name)
 
     @property
     def ram_bytes(self) -> tuple[int, int]:
@@ -251,6 +259,15 @@ class SlotRoom:
                     self._cache.clear(slot)
                 else:
                     slot.is_private = True
+
+    def forget_named(self, names: Iterable[str]) -> None:
+        """Drop what is kept under names; chats that have begun with it go on."""
+        self._close_opened()
+        self._reads.clear()
+        for tokens in self._store.forget_named(names):
+            for slot in self._cache.idle_slots():
+                if slot.tokens == tokens:
+                    self._cache.clear(slot)
 
     # --- leaving ---
 
@@ -364,7 +381,7 @@ class SlotRoom:
         ]
         snapshot = Snapshot(content.state, entry.tokens, entry.adapters, checkpoints)
         self._cache.adopt(snapshot)
-        stored = StoredPrompt(snapshot, chat_id=entry.chat_id, is_private=False)
+        stored = StoredPrompt(snapshot, chat_id=entry.chat_id or None, is_private=False, name=entry.label)
         stored.source, stored.file_name, stored.cost_s = CacheSource.DISK, entry.name, read.seconds
         return stored
 
@@ -378,21 +395,3 @@ class SlotRoom:
 def _has_memory(num_bytes: int) -> bool:
     """Whether a copy of so many bytes leaves others enough: the system ends a process that takes more than there is."""
     return num_bytes <= free_memory().resident_bytes // 2
-
-
-def _described(
-    source: CacheSource,
-    model_name: str,
-    tokens: "list[int] | array[int]",
-    num_bytes: int,
-    chat_id: str | None,
-    last_used: float | None = None,
-) -> KeptPrompt:
-    return KeptPrompt(
-        source=source,
-        model_name=model_name,
-        num_tokens=len(tokens),
-        num_bytes=num_bytes,
-        chat_id=chat_id,
-        last_used=last_used,
-    )

@@ -50,7 +50,7 @@ class SnapshotFileError(Exception):
         self.chat_id = chat_id
 
 
-class SnapshotHeader(msgspec.Struct, frozen=True, kw_only=True):
+class SnapshotHeader(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """What is known of a snapshot without reading its state.
 
     Attributes:
@@ -63,6 +63,7 @@ class SnapshotHeader(msgspec.Struct, frozen=True, kw_only=True):
         checkpoints: (tokens, bytes) of those that follow it.
         prefill_s_per_token: what reading cost when it was written; None where it was not known.
         written_at: seconds since 1970; two files of the same tokens differ in it, and so in every checksum.
+        name: under which it is kept; empty where it is kept of itself.
     """
 
     model: str
@@ -75,6 +76,7 @@ class SnapshotHeader(msgspec.Struct, frozen=True, kw_only=True):
     checkpoints: tuple[tuple[int, int], ...]
     prefill_s_per_token: float | None
     written_at: float
+    name: str = ""
 
     @property
     def num_body_bytes(self) -> int:

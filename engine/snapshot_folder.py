@@ -6,7 +6,6 @@ foreign or damaged goes. A file is written under a temporary name and renamed wh
 
 import concurrent.futures
 import contextlib
-import hashlib
 import logging
 import os
 import shutil
@@ -14,15 +13,16 @@ import threading
 import time
 import uuid
 from array import array
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
-from typing import BinaryIO, NamedTuple
+from typing import BinaryIO
 
 from engine.backend import AdapterKey, StateBytes, StateKeys
+from engine.disk_thread import DiskThread
+from engine.folder_entry import FileRead, FolderEntry, entry_of, file_name_of
 from engine.folder_lock import delete_unless_locked, folder_lock, try_lock
 from engine.snapshot_file import (
     FileFault,
-    SnapshotContent,
     SnapshotFileError,
     SnapshotHeader,
     read_header,
@@ -36,33 +36,10 @@ _SUFFIX, _PART_SUFFIX, _LOCK_NAME = ".snapshot", ".part", "lock"
 _MOST_BYTES, _DISK_SHARE = 8 << 30, 0.05  # unless a limit was set
 _SPARE_BYTES = 64 << 20  # left free whatever the limit
 _LOCK_WAIT_S = 2.0
+_END_S = 1.0  # more for a disk that is slow: what was begun comes to its end
 _SCAN_WAIT_S = 1.0  # for the first look at the folder, which a load usually outlasts
 _CHUNK_WAIT_S = 0.25  # between chunks while replies are computed
 _MAX_TAKEN = 4096
-
-
-class FolderEntry(NamedTuple):
-    """A file, by its header."""
-
-    name: str
-    keys: StateKeys
-    model_name: str
-    adapters: AdapterKey
-    chat_id: str
-    tokens: "array[int]"
-    checkpoint_tokens: tuple[int, ...]
-    num_bytes: int
-    last_used: float
-    prefill_s_per_token: float | None
-
-
-class FileRead(NamedTuple):
-    """What came of reading a file: all of it, or a fault, after which the file is deleted."""
-
-    entry: FolderEntry
-    content: SnapshotContent | None
-    fault: FileFault | None
-    seconds: float
 
 
 class SnapshotFolder:
@@ -77,16 +54,17 @@ class SnapshotFolder:
         self.path = path
         self._max_bytes = max_bytes
         self._lock = threading.Lock()  # guards the five below
-        self._lost: set[str] = set()  # chats whose files were torn
+        self._lost: set[str] = set()  # chats whose files could not be used
         self._entries: dict[str, FolderEntry] = {}
-        self._writing: dict[str, str] = {}  # name -> chat; what is taken out is not written
+        self._writing: dict[str, SnapshotHeader] = {}  # by name; what is taken out is not written
         self._taken: dict[str, None] = {}  # handed over before: what the disk or the limit refused is not tried again
         self._num_waiting = 0
         self._calm = threading.Event()
         self._calm.set()
         self._ends_at: float | None = None
-        self._writer = concurrent.futures.ThreadPoolExecutor(1, "engine-snapshot-writer")
-        self._reader = concurrent.futures.ThreadPoolExecutor(1, "engine-snapshot-reader")
+        self._writer = DiskThread("engine-snapshot-writer")
+        self._reader = DiskThread("engine-snapshot-reader")
+        self._has_waited = False
         self._scan_done = self._writer.submit(self._scan)
 
     @property
@@ -110,7 +88,9 @@ class SnapshotFolder:
     @property
     def entries(self) -> list[FolderEntry]:
         """The files that are known, once the first look is done."""
-        concurrent.futures.wait([self._scan_done], timeout=_SCAN_WAIT_S)
+        if not self._has_waited:  # once: a disk that does not answer is not waited for each time
+            self._has_waited = True
+            concurrent.futures.wait([self._scan_done], timeout=_SCAN_WAIT_S)
         with self._lock:
             return list(self._entries.values())
 
@@ -121,7 +101,7 @@ class SnapshotFolder:
             return self._num_waiting > 0
 
     def has_lost(self, chat_id: str) -> bool:
-        """Whether a file of a chat was torn; told once."""
+        """Whether a file of a chat could not be used; told once."""
         with self._lock:
             was_lost = chat_id in self._lost
             self._lost.discard(chat_id)
@@ -137,7 +117,7 @@ class SnapshotFolder:
     def has(self, keys: StateKeys, adapters: AdapterKey, tokens: Sequence[int], *, can_cut: bool) -> bool:
         """Whether there is a file of just these tokens, will be, or had to make way for others; one that begins with
         them is as good where a memory can be cut."""
-        name, entries = _name_of(keys, adapters, tokens_to_bytes(tokens)), self.entries
+        name, entries = file_name_of(keys, adapters, tokens_to_bytes(tokens)), self.entries
         with self._lock:
             if name in self._entries or name in self._taken:
                 return True
@@ -156,11 +136,11 @@ class SnapshotFolder:
         Args:
             can_cut: whether it stands in for every other that it begins with, and not for those of its chat alone.
         """
-        name = _name_of(StateKeys(header.model, header.settings), header.adapters, header.tokens)
+        name = file_name_of(StateKeys(header.model, header.settings), header.adapters, header.tokens)
         with self._lock:
             if name in self._entries or name in self._writing:
                 return
-            self._writing[name] = header.chat_id
+            self._writing[name] = header
             self._taken[name] = None
             if len(self._taken) > _MAX_TAKEN:
                 del self._taken[next(iter(self._taken))]
@@ -171,22 +151,38 @@ class SnapshotFolder:
         """Read a file on a thread of its own."""
         return self._reader.submit(self._read, entry)
 
-    def discard(self, name: str, reason: str) -> None:
-        """Delete a file that is of no use."""
+    def discard(self, name: str, reason: str, *, chat_id: str | None = None) -> None:
+        """Delete a file that is of no use.
+
+        Args:
+            chat_id: whose it was, where its next reply is to tell of it; see `has_lost`.
+        """
         _LOG.info("a snapshot on disk was discarded (%s)", reason)
         self._delete([name])
         with self._lock:
             self._taken.pop(name.removesuffix(_SUFFIX), None)
+            if chat_id is not None:
+                self._lost.add(chat_id)
 
     def forget(self, chat_ids: Iterable[str]) -> None:
         """Delete all files of chats, and write none that waits."""
         gone = set(chat_ids)
         with self._lock:
-            self._writing = {name: chat for name, chat in self._writing.items() if chat not in gone}
+            self._writing = {name: header for name, header in self._writing.items() if header.chat_id not in gone}
             self._taken = dict.fromkeys(self._writing)
         self._delete_of(gone)
         if not self._scan_done.done():  # not all files are known yet
             self._writer.submit(self._delete_of, gone)
+
+    def forget_named(self, names: Iterable[str]) -> None:
+        """Delete all files that are kept under names."""
+        gone = set(names) - {""}
+        with self._lock:
+            self._writing = {name: header for name, header in self._writing.items() if header.name not in gone}
+            self._taken = dict.fromkeys(self._writing)
+        self._delete_where(lambda entry: entry.label in gone)
+        if not self._scan_done.done():  # not all files are known yet
+            self._writer.submit(self._delete_where, lambda entry: entry.label in gone)
 
     def clear(self) -> None:
         """Delete all files."""
@@ -200,11 +196,13 @@ class SnapshotFolder:
         concurrent.futures.wait([self._writer.submit(lambda: None)], timeout=wait_s)
 
     def close(self, wait_s: float) -> None:
-        """Write what was handed over, as far as the time allows, and end the threads."""
+        """Write what was handed over, as far as the time allows; a disk that hangs is not waited for any longer."""
         self._ends_at = time.monotonic() + wait_s
-        self._calm.set()
-        self._writer.shutdown(wait=True)
-        self._reader.shutdown(wait=True, cancel_futures=True)
+        self.flush(wait_s)
+        for thread in (self._writer, self._reader):
+            left_s = max(self._ends_at - time.monotonic(), 0.0) + _END_S
+            if not thread.end(left_s, drops_waiting=thread is self._reader):
+                _LOG.warning("the disk of the prompt cache takes long to answer")
 
     # --- writer thread ---
 
@@ -228,31 +226,20 @@ class SnapshotFolder:
             header, status = read_header(path), path.stat()
         except SnapshotFileError as error:
             if error.fault is not FileFault.GONE:
-                self.discard(path.name, str(error))
-                if error.chat_id is not None:
-                    with self._lock:
-                        self._lost.add(error.chat_id)
+                self.discard(path.name, str(error), chat_id=error.chat_id)
             return
         except OSError:
             return
-        if path.name != _name_of(StateKeys(header.model, header.settings), header.adapters, header.tokens) + _SUFFIX:
+        if (
+            path.name
+            != file_name_of(StateKeys(header.model, header.settings), header.adapters, header.tokens) + _SUFFIX
+        ):
             self.discard(path.name, "it has another file's name")
             return
         self._note(path.name, header, status.st_size, status.st_mtime)
 
     def _note(self, file_name: str, header: SnapshotHeader, num_bytes: int, last_used: float) -> None:
-        entry = FolderEntry(
-            name=file_name,
-            keys=StateKeys(header.model, header.settings),
-            model_name=header.model_name,
-            adapters=header.adapters,
-            chat_id=header.chat_id,
-            tokens=header.token_ids(),
-            checkpoint_tokens=tuple(count for count, _ in header.checkpoints),
-            num_bytes=num_bytes,
-            last_used=last_used,
-            prefill_s_per_token=header.prefill_s_per_token,
-        )
+        entry = entry_of(file_name, header, num_bytes, last_used)
         with self._lock:
             self._entries[file_name.removesuffix(_SUFFIX)] = entry
 
@@ -309,28 +296,31 @@ class SnapshotFolder:
             self._delete([path.name])
             return
         tokens, keys = header.token_ids(), StateKeys(header.model, header.settings)
-        self._delete(
-            [
-                other.name
-                for other in self.entries
-                if len(other.tokens) < len(tokens)
+        self._delete_where(
+            lambda other: (
+                len(other.tokens) < len(tokens)
+                and not other.label
                 and other.keys == keys
                 and other.adapters == header.adapters
                 and (can_cut or other.chat_id == header.chat_id)
                 and tokens[: len(other.tokens)] == other.tokens
-            ]
+            )
         )
 
     def _trim(self, num_new_bytes: int) -> None:
-        """Delete what was used longest ago, until so many bytes fit."""
-        found = []
+        """Delete what was used longest ago, until so many bytes fit; what has a name goes last, unless it takes more
+        than half of the room."""
+        found, most = [], self.max_bytes
+        with self._lock:
+            labelled = {entry.name: entry.num_bytes for entry in self._entries.values() if entry.label}
+        protects = sum(labelled.values()) <= most // 2
         for path in self._files():
             with contextlib.suppress(OSError):
                 status = path.stat()
-                found.append((status.st_mtime, status.st_size, path.name))
+                found.append((protects and path.name in labelled, status.st_mtime, status.st_size, path.name))
         found.sort()
-        excess = sum(size for _, size, _ in found) + num_new_bytes - self.max_bytes
-        for _, size, name in found:
+        excess = sum(size for _, _, size, _ in found) + num_new_bytes - most
+        for _, _, size, name in found:
             if excess <= 0:
                 break
             self._delete([name])
@@ -352,7 +342,10 @@ class SnapshotFolder:
                 self._entries.pop(name.removesuffix(_SUFFIX), None)
 
     def _delete_of(self, chat_ids: set[str]) -> None:
-        self._delete([entry.name for entry in self.entries if entry.chat_id in chat_ids])
+        self._delete_where(lambda entry: entry.chat_id in chat_ids)
+
+    def _delete_where(self, is_gone: Callable[[FolderEntry], bool]) -> None:
+        self._delete([entry.name for entry in self.entries if is_gone(entry)])
 
     def _read(self, entry: FolderEntry) -> FileRead:
         began = time.perf_counter()
@@ -370,13 +363,6 @@ class SnapshotFolder:
             _LOG.warning("a snapshot of %d bytes could not be read: %r", entry.num_bytes, error)
             return FileRead(entry, None, FileFault.GONE, time.perf_counter() - began)
         return FileRead(entry, content, None, time.perf_counter() - began)
-
-
-def _name_of(keys: StateKeys, adapters: AdapterKey, tokens: bytes) -> str:
-    """Return the name of a file, which says all of what it holds: the same again takes the same place."""
-    digest = hashlib.blake2b(repr((keys.model, keys.settings, adapters)).encode(), digest_size=20)
-    digest.update(tokens)
-    return digest.hexdigest()
 
 
 def _sync(file: BinaryIO) -> None:

@@ -37,6 +37,7 @@ class StepKind(enum.Enum):
 
     DECODE = "decode"  # one token of one reply
     SHARED = "shared"  # one token of each of several replies
+    VERIFY = "verify"  # drafted tokens behind one of a reply's
     PREFILL = "prefill"
 
 

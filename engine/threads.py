@@ -95,11 +95,15 @@ class StepThreads:
         self._most = most
         self._apply_limit()
 
-    def begin(self, parts: Sequence[BatchPart], *, is_reproducible: bool = False) -> None:
-        """Set the threads of the step that is about to be computed."""
+    def begin(self, parts: Sequence[BatchPart], *, is_reproducible: bool = False, is_strict: bool = False) -> None:
+        """Set the threads of the step that is about to be computed.
+
+        Args:
+            is_strict: compute one token by one thread: with several it is rounded otherwise than among others.
+        """
         governor, self._step = self._governor, None
-        count = self._loaded_with
-        if governor is not None and not is_reproducible:
+        count = 1 if is_strict and len(parts[0].tokens) == 1 else self._loaded_with
+        if governor is not None and not (is_reproducible or is_strict):
             self._look(governor)
             self._step = _work_of(parts)
             count = governor.next_count(self._step[0])
@@ -171,10 +175,12 @@ class StepThreads:
 
 def _work_of(parts: Sequence[BatchPart]) -> tuple[StepKind, int, int]:
     """Return kind, tokens and mean context of a step."""
-    num_tokens = sum(len(part.tokens) for part in parts)
+    num_tokens, num_drafted = sum(len(part.tokens) for part in parts), sum(part.num_drafted for part in parts)
     context = sum(len(part.tokens) * (part.start + len(part.tokens) // 2) for part in parts) // num_tokens
-    if num_tokens > len(parts):
+    if num_tokens > len(parts) + num_drafted:
         return StepKind.PREFILL, num_tokens, context
+    if num_drafted:
+        return StepKind.VERIFY, num_tokens, context
     return StepKind.DECODE if num_tokens == 1 else StepKind.SHARED, num_tokens, context
 
 

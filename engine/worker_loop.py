@@ -6,7 +6,7 @@ import queue
 import threading
 import time
 from collections.abc import Callable, Sequence
-from typing import NamedTuple, assert_never
+from typing import assert_never
 
 import msgspec
 
@@ -24,14 +24,15 @@ from engine.messages import (
     CancelLoad,
     ClearCache,
     Command,
-    Counted,
     CountTokens,
     DescribeCache,
     DescribeEngine,
+    DraftSet,
     EngineDescribed,
     Event,
     Failed,
     ForgetChats,
+    ForgetNamed,
     Generate,
     Hello,
     ImportanceProgress,
@@ -43,40 +44,43 @@ from engine.messages import (
     ModelLoaded,
     ModelUnloaded,
     OpenChat,
-    Overflow,
-    Rendered,
+    Prepare,
     RenderPrompt,
     RunBareLoop,
     SetCache,
+    SetDraft,
     SetThreads,
     Shutdown,
     UnloadModel,
 )
-from engine.overflow import Fitted, fit_chat
 from engine.params import CacheParams
 from engine.peak_memory import peak_memory_bytes, reset_peak_memory
+from engine.preparing import Preparation
 from engine.prompt_cache import PromptCache
-from engine.sampling import seed_of
-from engine.sequence import Prompt
+from engine.prompt_making import Encoded, counted, prompt_of, rendered
+from engine.speculative.loading import load_drafter
 from engine.threads import StepThreads
 from engine.tokenizer_thread import TokenizerThread
 from engine.tokenizing import PromptEncoder
 from engine.version import engine_version
 
 _PROGRESS_INTERVAL_S = 0.05
+_CALIBRATION_S = 0.4  # part of what setting a draft model takes; the rest is done while nothing is asked
 _NEEDS_CONTEXT = (
-    *(Generate, LoadModel, UnloadModel, MeasureCacheTypes, BuildImportance, ClearCache, ForgetChats, Shutdown),
+    *(
+        Generate,
+        LoadModel,
+        UnloadModel,
+        MeasureCacheTypes,
+        BuildImportance,
+        ClearCache,
+        ForgetChats,
+        ForgetNamed,
+        Shutdown,
+    ),
 )
 
 Emit = Callable[[Event], None]
-
-
-class _Encoded(NamedTuple):
-    """A prompt, or the reason why there is none, on its way from the tokeniser thread to the loop."""
-
-    request_id: str
-    prompt: Prompt | None
-    error: EngineError | None
 
 
 class WorkerLoop:
@@ -90,15 +94,16 @@ class WorkerLoop:
     def __init__(self, emit: Emit, *, fake: bool) -> None:
         self._emit = emit
         self._fake = fake
-        self._inbox: queue.SimpleQueue[tuple[float, Command | _Encoded]] = queue.SimpleQueue()
+        self._inbox: queue.SimpleQueue[tuple[float, Command | Encoded]] = queue.SimpleQueue()
         self._tokenizer = TokenizerThread()
         self._loader: Loader | None = None
+        self._draft_loader: Loader | None = None  # what one measures is what it loaded last
         self._engine: Engine | None = None
         self._encoder: PromptEncoder | None = None
         self._kept = PromptCache(CacheParams())
         self._is_ending = False
         self._most_threads = 0
-        self._at_tokenizer: set[str] = set()
+        self._at_tokenizer: dict[str, Generate | Prepare] = {}
         self._lock = threading.Lock()  # guards the engine and the three below: Abort arrives on another thread
         self._pending: set[str] = set()  # requests that are not in the engine yet
         self._aborted: set[str] = set()
@@ -110,7 +115,7 @@ class WorkerLoop:
         with self._lock:
             if self._engine is not None and isinstance(command, _NEEDS_CONTEXT):
                 self._engine.drop_read_ahead()
-            if isinstance(command, Generate | BuildImportance):
+            if isinstance(command, Generate | Prepare | BuildImportance):
                 self._pending.add(command.request_id)
             elif isinstance(command, Abort):
                 self._abort(command.request_id)
@@ -153,7 +158,7 @@ class WorkerLoop:
         with contextlib.suppress(queue.Empty):
             while not self._is_ending:
                 received_at, item = self._inbox.get(block=is_idle, timeout=rest_s)
-                if isinstance(item, _Encoded):
+                if isinstance(item, Encoded):
                     self._add(item)
                 else:
                     self._handle(item, received_at)
@@ -169,29 +174,47 @@ class WorkerLoop:
             case UnloadModel():
                 self._unload(EngineUnavailable("The model was unloaded.", "Load a model."))
                 self._emit(ModelUnloaded())
-            case Generate():
+            case Generate() | Prepare():
                 self._generate(command, received_at)
-            case CountTokens():
-                self._count(command)
-            case RenderPrompt():
-                self._render(command)
+            case CountTokens() | RenderPrompt():
+                self._answer(command)
             case DescribeEngine():
                 self._emit(event_of(command.request_id, lambda: self._described(command)))
             case MeasureCacheTypes() | MeasureMachine() | RunBareLoop() | BuildImportance():
                 self._measure(command)
-            case SetCache() | DescribeCache() | ClearCache() | ForgetChats() | OpenChat():
+            case SetCache() | DescribeCache() | ClearCache() | ForgetChats() | ForgetNamed() | OpenChat():
                 self._send_all(obey(command, self._kept, self._engine))
-            case SetThreads():
-                self._set_threads(command.most)
+            case SetThreads() | SetDraft():
+                self._set(command)
             case Abort() | Shutdown():
                 pass  # acted on in submit()
             case _:
                 assert_never(command)
 
-    def _set_threads(self, most: int) -> None:
-        self._most_threads = most
+    def _set(self, command: SetThreads | SetDraft) -> None:
+        if isinstance(command, SetDraft):
+            self._emit(event_of(command.request_id, lambda: self._set_draft(command)))
+            return
+        self._most_threads = command.most
         if self._engine is not None:
-            self._engine.threads.set_most(most)
+            self._engine.threads.set_most(command.most)
+
+    def _set_draft(self, command: SetDraft) -> DraftSet:
+        engine = self._engine
+        if engine is None:
+            raise no_model()
+        engine.speculator.set_model(None)  # before the next one: there may not be memory for both
+        if command.path is None:
+            return DraftSet(request_id=command.request_id, draft=None)
+        engine.speculator.check()
+        if self._draft_loader is None:
+            self._draft_loader = new_loader(fake=self._fake)
+        drafter, description = load_drafter(self._draft_loader, engine.backend, command)
+        engine.speculator.set_model(drafter)
+        if not engine.has_work:
+            engine.speculator.calibration.want()
+            engine.speculator.calibration.run(_CALIBRATION_S)
+        return DraftSet(request_id=command.request_id, draft=description)
 
     # --- models ---
 
@@ -238,6 +261,8 @@ class WorkerLoop:
         threads.calibrate(backend)
         with self._lock:
             self._engine = Engine(backend, peak_memory=peak_memory_bytes, threads=threads, prompt_cache=self._kept)
+        if command.drafts:
+            self._engine.speculator.calibration.want()
         description = msgspec.structs.replace(
             backend.description,
             notices=(*backend.description.notices, *notices),
@@ -255,7 +280,7 @@ class WorkerLoop:
         if engine is None:
             return
         for request_id in sorted(self._at_tokenizer):
-            self._add(_Encoded(request_id, None, error))
+            self._add(Encoded(self._at_tokenizer[request_id], None, error))
         self._send_all(engine.fail_all(error))
         # The tokeniser may be reading the vocabulary: the model goes when its last job is done.
         self._tokenizer.finish_jobs()
@@ -263,79 +288,42 @@ class WorkerLoop:
 
     # --- requests ---
 
-    def _generate(self, command: Generate, received_at: float) -> None:
+    def _generate(self, command: Generate | Prepare, received_at: float) -> None:
         encoder = self._encoder
         request_id = command.request_id
-        self._at_tokenizer.add(request_id)
+        self._at_tokenizer[request_id] = command
         if encoder is None:
-            self._add(_Encoded(request_id, None, no_model()))
+            self._add(Encoded(command, None, no_model()))
             return
 
         def encode_prompt() -> None:
             prompt, failure = None, None
             try:
-                fitted = _fitted(encoder, command)
-                encoded = fitted.encoded
-                prompt = Prompt(
-                    request_id=request_id,
-                    tokens=encoded.tokens,
-                    sampling=command.sampling,
-                    seed=seed_of(command.sampling),
-                    received_at=received_at,
-                    chat_id=command.chat_id,
-                    num_system_tokens=encoded.num_system_tokens,
-                    num_settled_tokens=encoded.num_settled_tokens,
-                    reply=encoded.reply,
-                    matcher=encoder.matcher(command.sampling, encoded.reply),
-                    thinking=encoded.thinking,
-                    next_turn_tokens=encoded.next_turn_tokens if command.read_ahead else (),
-                    adapters=command.adapters,
-                    dropped=fitted.event(request_id),
-                    is_private=command.is_private,
-                    message_ends=encoded.message_ends,
-                )
+                prompt = prompt_of(encoder, command, received_at)
             except Exception as error:
                 failure = shown(error)
-            self._inbox.put((received_at, _Encoded(request_id, prompt, failure)))
+            self._inbox.put((received_at, Encoded(command, prompt, failure)))
 
         self._tokenizer.submit(encode_prompt)
 
-    def _add(self, item: _Encoded) -> None:
-        request_id, engine = item.request_id, self._engine
+    def _add(self, item: Encoded) -> None:
+        request_id, engine = item.command.request_id, self._engine
         if request_id not in self._at_tokenizer:
             return  # it failed, and was taken off the books, when its model was unloaded
-        self._at_tokenizer.discard(request_id)
+        del self._at_tokenizer[request_id]
         if item.prompt is None or engine is None:
             self._emit(Failed(request_id=request_id, error=(item.error or no_model()).info()))
-        else:
-            self._send_all(engine.add(item.prompt))
+        elif isinstance(item.prompt, Preparation):
+            self._send_all(engine.idle.preparations.add(item.prompt))
+        elif isinstance(item.command, Generate):
+            stored = self._kept.responses.answer(item.command, item.prompt, engine.backend)
+            self._send_all(stored or engine.add(item.prompt))
         with self._lock:
             self._pending.discard(request_id)
             was_aborted = request_id in self._aborted
             self._aborted.discard(request_id)
         if was_aborted and engine is not None:
             engine.request_abort(request_id)
-
-    def _count(self, command: CountTokens) -> None:
-        encoder = self._encoder
-        self._answer(
-            command.request_id,
-            lambda: Counted(
-                request_id=command.request_id, num_tokens=len(_fitted(_needed(encoder), command).encoded.tokens)
-            ),
-        )
-
-    def _render(self, command: RenderPrompt) -> None:
-        encoder = self._encoder
-
-        def rendered() -> Rendered:
-            messages = command.messages
-            if command.options.overflow is Overflow.DROP_OLDEST:
-                messages = _fitted(_needed(encoder), command).messages
-            text = _needed(encoder).render(messages, command.options).text
-            return Rendered(request_id=command.request_id, text=text)
-
-        self._answer(command.request_id, rendered)
 
     def _described(self, command: DescribeEngine) -> EngineDescribed:
         return EngineDescribed(request_id=command.request_id, description=self._get_loader().describe())
@@ -378,21 +366,17 @@ class WorkerLoop:
                 if backend is not None and not self._is_ending:
                     backend.clear_abort()
 
-    def _answer(self, request_id: str, compute: Callable[[], Event]) -> None:
-        """Compute an event on the tokeniser thread and send it, or the failure."""
+    def _answer(self, command: CountTokens | RenderPrompt) -> None:
+        """Compute an answer on the tokeniser thread and send it, or the failure."""
+        encoder = self._encoder
+        request_id = command.request_id
+
+        def compute() -> Event:
+            return counted(encoder, command) if isinstance(command, CountTokens) else rendered(encoder, command)
 
         self._tokenizer.submit(lambda: self._emit(event_of(request_id, compute)))
 
     def _send_all(self, events: Sequence[Event]) -> None:
         for event in events:
+            self._kept.responses.note(event)
             self._emit(event)
-
-
-def _fitted(encoder: PromptEncoder, command: Generate | CountTokens | RenderPrompt) -> Fitted:
-    return fit_chat(encoder.encode, command.messages, command.options, n_ctx=encoder.n_ctx)
-
-
-def _needed(encoder: PromptEncoder | None) -> PromptEncoder:
-    if encoder is None:
-        raise no_model()
-    return encoder

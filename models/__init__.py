@@ -9,6 +9,20 @@ from models.adapter_match import (
     read_adapter_info,
 )
 from models.compute_buffer import compute_bytes
+from models.draft_cost import ACCEPTANCE_PRIOR, LEAST_GAIN, DraftGain, cost_ratio, expected_gain, usual_step_costs
+from models.draft_match import (
+    DraftFile,
+    Kinship,
+    Refusal,
+    draft_notes,
+    draft_reason,
+    entry_reason,
+    has_state,
+    kinship,
+    read_draft_file,
+    target_notes,
+    target_reason,
+)
 from models.errors import (
     CorruptGGUF,
     EntryInUse,
@@ -35,7 +49,7 @@ from models.kv_layout import CACHE_TYPES, CacheBytes, CacheSettings, KVLayout
 from models.library import Library
 from models.library_entry import LibraryEntry, LibraryScan, RemovedModel, ScanProblem, ScanProgress
 from models.library_names import match_entries
-from models.memory import Fit, Room, Verdict, Wish, decode_rate, fit
+from models.memory import Fit, Room, Verdict, Wish, decode_rate, draft_bytes, fit
 from models.model_kinds import ModelKind
 from models.quantize import QuantizeEnd, QuantizeProgress, QuantizeResult, QuantizeRun
 from models.quantize_messages import PlannedTensor
@@ -48,7 +62,9 @@ from models.verifying import BadTensor, FileCheck, verify_file
 from models.vocabulary import vocabulary_hash
 
 __all__ = [
+    "ACCEPTANCE_PRIOR",
     "CACHE_TYPES",
+    "LEAST_GAIN",
     "QUANTIZE_TYPES",
     "STARTER_INSTALL",
     "STARTER_LABEL",
@@ -60,6 +76,8 @@ __all__ = [
     "CacheBytes",
     "CacheSettings",
     "CorruptGGUF",
+    "DraftFile",
+    "DraftGain",
     "EntryInUse",
     "FileCheck",
     "FileContents",
@@ -68,6 +86,7 @@ __all__ = [
     "GGUFInfo",
     "Hyperparameters",
     "KVLayout",
+    "Kinship",
     "Library",
     "LibraryEntry",
     "LibraryError",
@@ -90,6 +109,7 @@ __all__ = [
     "QuantizeResult",
     "QuantizeRun",
     "QuantizeType",
+    "Refusal",
     "RemovedModel",
     "Room",
     "RootLayout",
@@ -105,14 +125,22 @@ __all__ = [
     "adapter_misfit",
     "check_is_chat_model",
     "compute_bytes",
+    "cost_ratio",
     "decode_rate",
     "default_output",
+    "draft_bytes",
+    "draft_notes",
+    "draft_reason",
+    "entry_reason",
+    "expected_gain",
     "find_quantize_type",
     "find_roots",
     "find_starter",
     "fingerprint",
     "first_part",
     "fit",
+    "has_state",
+    "kinship",
     "match_entries",
     "missing_parts",
     "names_other_base",
@@ -122,10 +150,14 @@ __all__ = [
     "read_adapter_base",
     "read_adapter_info",
     "read_contents",
+    "read_draft_file",
     "read_gguf_info",
     "repacked_types",
     "short_count",
+    "target_notes",
+    "target_reason",
     "template_hash",
+    "usual_step_costs",
     "verify_file",
     "vocabulary_hash",
 ]

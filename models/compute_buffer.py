@@ -11,6 +11,7 @@ from models.kv_layout import CacheSettings, KVLayout, padded
 _NUMBER_BYTES = 4
 _MASK_BYTES = 2  # of each token and cell, as fused attention takes it
 _STATE_WIDTHS = 7  # of what a layer with a state computes with
+_DRAFT_ROWS = 32  # of results, for a draft that is checked
 
 
 def compute_bytes(sizes: Hyperparameters, layout: KVLayout, n_ctx: int, settings: CacheSettings) -> int:
@@ -19,11 +20,13 @@ def compute_bytes(sizes: Hyperparameters, layout: KVLayout, n_ctx: int, settings
     feed_forward = 3 * sizes.feed_forward_length + 4 * width
     experts = 2 * sizes.feed_forward_length + 2 * sizes.expert_used_count * width
     activations = tokens * max(feed_forward, experts, _STATE_WIDTHS * sizes.state_width) * _NUMBER_BYTES
+    row = sizes.num_vocabulary * _NUMBER_BYTES
+    num_rows = max(settings.n_seq_max, 1)
     cells = _masked_cells(layout, n_ctx, settings)
     masks = tokens * sum(cells) * _MASK_BYTES
     scores = 0 if settings.has_flash else tokens * max(sizes.head_counts) * max(cells, default=0) * _NUMBER_BYTES
-    results = max(settings.n_seq_max, 1) * sizes.num_vocabulary * _NUMBER_BYTES
-    return activations + masks + scores + results
+    output = min(num_rows + _DRAFT_ROWS, tokens) * row  # comes when the layers are done, in their place
+    return max(activations + masks + scores, output) + num_rows * row
 
 
 def _masked_cells(layout: KVLayout, n_ctx: int, settings: CacheSettings) -> list[int]:

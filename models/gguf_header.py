@@ -272,7 +272,7 @@ class HeaderReader:
         else:
             payload = self._take(count * element_bytes, what)
             self._keep(len(payload))
-        return ArrayValue(element_type, count, payload, position)
+        return ArrayValue(element_type, count, payload, position, self._position() - position)
 
     def _skip_strings(self, count: int, what: str) -> None:
         self._num_array_strings += count

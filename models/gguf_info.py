@@ -86,6 +86,11 @@ class GGUFInfo:
         return 8 * self.weight_bytes / self.num_parameters if self.num_parameters else 0.0
 
     @property
+    def active_bytes(self) -> int:
+        """Bytes of weights that one token of decode reads. Counts this file alone."""
+        return self.weights.active_bytes(self.hyperparameters.expert_share if self.hyperparameters else 1.0)
+
+    @property
     def num_active_parameters(self) -> int:
         """Parameters used for each token: of experts only those that are chosen. Counts this file alone."""
         sizes = self.hyperparameters

@@ -46,12 +46,14 @@ class ArrayValue:
     Attributes:
         payload: its bytes where it is numeric and short, else None.
         position: where in the file its elements begin.
+        num_bytes: what all elements take, their lengths included.
     """
 
     element_type: ValueType
     num_elements: int
     payload: bytes | None
     position: int = dataclasses.field(default=0, compare=False)
+    num_bytes: int = dataclasses.field(default=0, compare=False)
 
     def numbers(self) -> tuple[float | int | bool, ...] | None:
         """Return the elements, or None where they were not kept."""

@@ -140,6 +140,7 @@ def _entry(found: PartSet, key: str, group_title: str) -> LibraryEntry:
         kind=first.kind,
         has_chat_template=first.has_chat_template,
         architecture=first.architecture,
+        tokenizer=first.tokenizer,
         type_name=first.type_name,
         bits_per_weight=8 * weight_bytes / num_parameters if num_parameters else 0.0,
         num_parameters=num_parameters,

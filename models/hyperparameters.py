@@ -28,6 +28,7 @@ class Hyperparameters:
         feed_forward_length: of the widest layer, the experts a token uses taken together.
         state_width: numbers that a layer with a state computes with, 0 where no layer has one.
         num_vocabulary, num_merges: entries of the vocabulary, and of the list of its joined pairs.
+        num_prediction_layers: layers that only predict further tokens (MTP), counted in `block_count`.
     """
 
     n_ctx_train: int
@@ -42,6 +43,12 @@ class Hyperparameters:
     state_width: int = 0
     num_vocabulary: int = 0
     num_merges: int = 0
+    num_prediction_layers: int = 0
+
+    @property
+    def expert_share(self) -> float:
+        """The share of a layer's experts that a token uses."""
+        return self.expert_used_count / self.expert_count if self.expert_count else 1.0
 
 
 def read_hyperparameters(values: Mapping[str, Value], architecture: str, file_name: str) -> Hyperparameters:
@@ -63,7 +70,7 @@ class _Reader:
         block_count = self._whole("block_count", minimum=1, maximum=MAX_LAYERS)
         n_ctx_train = self._whole("context_length", minimum=1, maximum=MAX_CONTEXT)
         embedding_length = self._whole("embedding_length", minimum=1, maximum=MAX_WIDTH)
-        self._whole("nextn_predict_layers", default=0, maximum=block_count)
+        num_prediction_layers = self._whole("nextn_predict_layers", default=0, maximum=block_count)
         head_counts = self._per_layer("attention.head_count", block_count, (0,) * block_count)
         head_counts_kv = self._per_layer("attention.head_count_kv", block_count, head_counts)
         self._check_heads(head_counts, head_counts_kv)
@@ -85,6 +92,7 @@ class _Reader:
             state_width=self._largest("ssm.inner_size"),
             num_vocabulary=self._array_length("tokenizer.ggml.tokens"),
             num_merges=self._array_length("tokenizer.ggml.merges"),
+            num_prediction_layers=num_prediction_layers,
         )
 
     def _corrupt(self, what: str) -> NoReturn:

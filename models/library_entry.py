@@ -21,6 +21,7 @@ class LibraryEntry:
         kind: what it is for; None where no file of it could be read.
         has_chat_template: whether it says how chats are written; a base model mostly does not.
         architecture: llama.cpp's name; may be empty.
+        tokenizer: model, pre-tokeniser and number of tokens of its vocabulary; may be empty.
         type_name: the level, such as "Q4_1"; may be empty.
         bits_per_weight: of all parts that are there, 0 where it has no weights.
         num_active_parameters: those used for each token; fewer than all in a mixture of experts.
@@ -45,6 +46,7 @@ class LibraryEntry:
     kind: ModelKind | None = None
     has_chat_template: bool = False
     architecture: str = ""
+    tokenizer: str = ""
     type_name: str = ""
     bits_per_weight: float = 0.0
     num_parameters: int = 0

@@ -161,6 +161,21 @@ def decode_rate(
     return read_bandwidth / size if size > 0 and 0 < read_bandwidth < math.inf else None
 
 
+def draft_bytes(draft: GGUFInfo, n_ctx: int, cache: CacheSettings) -> int:
+    """Return what a second model takes in the same process: weights, vocabulary, buffers, and a cache of its own.
+
+    Args:
+        draft: of a split model with the weights of all its files.
+        n_ctx, cache: of the model it drafts for; its own cache has as many tokens and sequences, and is kept as f16.
+    """
+    sizes, layout = draft.hyperparameters, draft.kv_layout
+    if sizes is None or layout is None:
+        return draft.weight_bytes
+    settings = dataclasses.replace(cache, type_k="f16", type_v="f16")
+    kept = layout.cache_bytes(n_ctx, settings).total * (_DOUBTFUL_CACHE if layout.doubts else 1)
+    return draft.weight_bytes + kept + compute_bytes(sizes, layout, n_ctx, settings) + _vocabulary_bytes(sizes)
+
+
 class _Parts(NamedTuple):
     """What a model takes with a context of some size.
 
@@ -199,8 +214,8 @@ class _Reckoning:
         parts = self._parts(self._sizes, n_ctx)
         least = parts.host_bytes - (parts.cache.total if self._layout.doubts else 0)
         verdict = self._verdict(parts, least)
-        share = _expert_share(self._sizes)
-        active, per_token = self._weights.active_bytes(share), self._layout.bytes_per_token(self._cache)
+        active = self._weights.active_bytes(self._sizes.expert_share)
+        per_token = self._layout.bytes_per_token(self._cache)
         bandwidth = 0.0 if parts.num_layers else self._room.read_bandwidth
         return Fit(
             verdict=verdict,
@@ -312,8 +327,7 @@ class _Reckoning:
         return count
 
     def _program_bytes(self, sizes: Hyperparameters) -> int:
-        vocabulary = sizes.num_vocabulary * _VOCABULARY_ENTRY_BYTES + sizes.num_merges * _MERGE_BYTES
-        return max(_PROGRAM_BYTES + vocabulary + self._room.offset_bytes, 0)
+        return max(_PROGRAM_BYTES + _vocabulary_bytes(sizes) + self._room.offset_bytes, 0)
 
     def _copied_bytes(self, num_device_layers: int) -> int:
         """Return the bytes of the file that were only read to be copied into another layout."""
@@ -321,15 +335,7 @@ class _Reckoning:
         return copied if not num_device_layers else 0
 
     def _draft_bytes(self, n_ctx: int) -> int:
-        draft = self._wish.draft
-        if draft is None:
-            return 0
-        sizes, layout = draft.hyperparameters, draft.kv_layout
-        if sizes is None or layout is None:
-            return draft.weight_bytes
-        settings = dataclasses.replace(self._cache, type_k="f16", type_v="f16")
-        cache = layout.cache_bytes(n_ctx, settings).total
-        return draft.weight_bytes + cache + compute_bytes(sizes, layout, n_ctx, settings)
+        return draft_bytes(self._wish.draft, n_ctx, self._cache) if self._wish.draft is not None else 0
 
     # --- whether there is room ---
 
@@ -371,6 +377,5 @@ class _Reckoning:
         return 0
 
 
-def _expert_share(sizes: Hyperparameters) -> float:
-    """Return the share of a layer's experts that a token uses."""
-    return sizes.expert_used_count / sizes.expert_count if sizes.expert_count else 1.0
+def _vocabulary_bytes(sizes: Hyperparameters) -> int:
+    return sizes.num_vocabulary * _VOCABULARY_ENTRY_BYTES + sizes.num_merges * _MERGE_BYTES

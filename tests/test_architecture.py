@@ -29,6 +29,7 @@ SEAMS: dict[str, tuple[str, ...]] = {
     "PySide6": ("app/desktop/",),
     "shiboken6": ("app/desktop/",),
     "sqlite3": ("app/store/",),
+    "pypdf": ("app/pdf_text.py",),
     # Code that comes with data: a worker taken over by a hostile file must not run any in the front end.
     "pickle": (),
     "marshal": (),
@@ -47,14 +48,18 @@ CLIENT_HALF = {
 WORKER_HALF = {
     *("worker", "worker_loop", "failures", "core", "scheduler", "sequence", "kv_cache", "prompt_store", "read_ahead"),
     *("checkpoints", "overflow", "grammar", "measuring", "machine_speed"),
+    *("idle_work", "preparing"),
     *("miss_cause", "peak_memory", "probe_child"),
     *("slot", "slot_room", "chat_saver", "prompt_cache", "reuse_cost", "cache_report", "cache_commands"),
-    *("snapshot_file", "snapshot_folder", "folder_lock", "message_places", "version"),
+    *("snapshot_file", "snapshot_folder", "folder_entry", "folder_lock", "message_places", "version"),
+    *("prompt_making", "disk_thread", "response_cache", "response_file", "response_folder", "aborts", "sampled_rows"),
+    *("usable_files",),
     *("speculative", "sampling", "threads", "thread_governor", "step_cost", "stopping", "detokenizer"),
     *("tokenizer_thread", "tokenizing"),
     *("chat_template", "chat_formats", "chat_forms", "template_renderer", "template_child", "special_texts"),
-    *("text_tokens", "reasoning", "reply_text", "scoring", "importance"),
+    *("text_tokens", "reasoning", "code_context", "reply_text", "scoring", "importance"),
     *("backend", "backend_llama", "backend_fake", "backend_fake_measures", "backend_fake_vocabulary"),
+    *("backend_fake_samplers", "backend_fake_settings"),
 }
 
 # A widget gets data and gives signals; who talks to the engine, the disk or the network is above it.

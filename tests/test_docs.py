@@ -21,11 +21,13 @@ DOCUMENTS = [
     "docs/architecture.md",
     "docs/comparing.md",
     "docs/cache.md",
+    "docs/documents.md",
     "docs/extending.md",
     "docs/measuring.md",
     "docs/models.md",
     "docs/parameters.md",
     "docs/quantising.md",
+    "docs/speculation.md",
     "docs/store.md",
     "docs/window.md",
 ]

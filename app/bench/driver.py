@@ -4,8 +4,8 @@ import itertools
 import logging
 import queue
 import time
-from collections.abc import Sequence
-from typing import NamedTuple, TypeVar
+from collections.abc import Callable, Sequence
+from typing import NamedTuple, Self, TypeVar
 
 import msgspec
 
@@ -36,9 +36,11 @@ from engine import (
     ModelDescription,
     ModelLoaded,
     ModelParams,
+    OpenChat,
     PrefillProgress,
     RunBareLoop,
     SamplingParams,
+    SetCache,
     error_from_info,
 )
 
@@ -55,13 +57,16 @@ class Timed(NamedTuple):
     Attributes:
         ttft_s: from the question to the first text.
         decode_rate: tokens a second after the first text; None where nothing came after it.
-        ended_at: of the clock.
+        ended_at, first_at: of the clock: its end, and its first text.
+        longest_gap_s: between two pieces of its text; None where there was but one.
     """
 
     finished: Finished
     ttft_s: float
     decode_rate: float | None
     ended_at: float
+    longest_gap_s: float | None = None
+    first_at: float = 0.0
 
 
 class _Open:
@@ -70,17 +75,24 @@ class _Open:
     def __init__(self, began: float) -> None:
         self._began = began
         self._first_at: float | None = None
+        self._last_at = began
+        self._longest_gap: float | None = None
         self._num_at_first = 0
         self.done: Timed | None = None
 
     def take(self, at: float, event: Event) -> None:
-        if isinstance(event, Delta) and self._first_at is None:
-            self._first_at, self._num_at_first = at, event.num_generated_tokens
+        if isinstance(event, Delta):
+            if self._first_at is None:
+                self._first_at, self._num_at_first = at, event.num_generated_tokens
+            else:
+                self._longest_gap = max(self._longest_gap or 0.0, at - self._last_at)
+            self._last_at = at
         elif isinstance(event, Finished):
             first = self._first_at or at
             num_after = event.metrics.num_generated_tokens - self._num_at_first
             is_timed = self._first_at is not None and num_after > 0 and at > first
-            self.done = Timed(event, first - self._began, num_after / (at - first) if is_timed else None, at)
+            rate = num_after / (at - first) if is_timed else None
+            self.done = Timed(event, first - self._began, rate, at, self._longest_gap, first)
 
 
 class BenchDriver:
@@ -88,32 +100,49 @@ class BenchDriver:
 
     Args:
         client: not started; closed with this object.
+        successor: makes the client that comes after it; None where the engine cannot be started again.
     """
 
-    def __init__(self, client: EngineClient) -> None:
+    def __init__(self, client: EngineClient, *, successor: Callable[[], EngineClient] | None = None) -> None:
         self._client = client
+        self._successor = successor
         self._events: queue.SimpleQueue[tuple[float, Event]] = queue.SimpleQueue()
         self._numbers = itertools.count(1)
-        client.start(lambda event: self._events.put((time.perf_counter(), event)))
+        client.start(self._take)
 
-    def __enter__(self) -> "BenchDriver":
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *exception: object) -> None:
         self._client.close()
 
+    @property
+    def can_restart(self) -> bool:
+        """Whether the engine can be started again."""
+        return self._successor is not None
+
+    def restart(self) -> None:
+        """End the engine, and start another one, without a model."""
+        if self._successor is None:
+            raise RuntimeError("this engine cannot be started again")
+        self._client.close()
+        self._client = self._successor()
+        self._client.start(self._take)
+
     def describe(self) -> EngineDescription:
         """Return versions and devices of the engine."""
         return self._answer(DescribeEngine(request_id=self._new_id()), EngineDescribed).description
 
-    def load(self, path: str, params: ModelParams, known: KnownModels | None = None) -> ModelDescription:
-        """Load a model, again if need be: nothing is cached afterwards.
+    def load(
+        self, path: str, params: ModelParams, known: KnownModels | None = None, *, cache: CacheParams = _NO_COPIES
+    ) -> ModelDescription:
+        """Load a model, again if need be: nothing is cached afterwards but what `cache` has in its folder.
 
         Raises:
             EngineError: it cannot be loaded.
         """
         is_known = known is not None and known.has(path, params)
-        command = LoadModel(request_id=self._new_id(), path=path, params=params, is_known=is_known, cache=_NO_COPIES)
+        command = LoadModel(request_id=self._new_id(), path=path, params=params, is_known=is_known, cache=cache)
         description = self._answer(command, ModelLoaded).description
         if known is not None:
             known.add(path, params)
@@ -137,19 +166,34 @@ class BenchDriver:
         )
         return self._answer(command, BareLoopRun)
 
-    def ask(self, messages: Messages, num_tokens: int, sampling: SamplingParams) -> Timed:
+    def set_cache(self, cache: CacheParams) -> None:
+        """Keep to these limits of the prompt cache, and wait until they are in effect."""
+        self._client.send(SetCache(params=cache))
+        self.describe()
+
+    def open_chat(self, chat_id: str) -> None:
+        """Tell the engine that a chat is about to be gone on with."""
+        self._client.send(OpenChat(chat_id=chat_id))
+
+    def ask(
+        self, messages: Messages, num_tokens: int, sampling: SamplingParams, *, chat_id: str | None = None
+    ) -> Timed:
         """Return a reply with its times."""
-        return self.ask_at_once([messages], num_tokens, sampling)[0][0]
+        return self.ask_at_once([messages], num_tokens, sampling, chat_id=chat_id)[0][0]
 
     def ask_at_once(
-        self, chats: Sequence[Messages], num_tokens: int, sampling: SamplingParams
+        self, chats: Sequence[Messages], num_tokens: int, sampling: SamplingParams, *, chat_id: str | None = None
     ) -> tuple[list[Timed], float]:
-        """Return the replies to some chats asked at once, and the seconds until the last one was there."""
+        """Return the replies to some chats asked at once, and the seconds until the last one was there.
+
+        Args:
+            chat_id: of a chat that is asked alone and may be kept on disk.
+        """
         limited = msgspec.structs.replace(sampling, max_tokens=num_tokens)
         began = time.perf_counter()
         replies = {self._new_id(): _Open(began) for _ in chats}
         for request_id, messages in zip(replies, chats, strict=True):
-            self._client.send(Generate(request_id=request_id, messages=messages, sampling=limited))
+            self._client.send(Generate(request_id=request_id, messages=messages, sampling=limited, chat_id=chat_id))
         while any(reply.done is None for reply in replies.values()):
             at, event = self._next()
             reply = replies.get(getattr(event, "request_id", ""))
@@ -176,6 +220,9 @@ class BenchDriver:
             at, event = self._next_of(request_id)
             self._refuse_failure(event)
         return max(0.0, at - began)  # a reply can have ended before it was stopped
+
+    def _take(self, event: Event) -> None:
+        self._events.put((time.perf_counter(), event))
 
     def _new_id(self) -> str:
         return f"bench-{next(self._numbers)}"

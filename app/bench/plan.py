@@ -8,6 +8,7 @@ from engine import SamplingParams
 MAX_REPEATS, MIN_PROMPT, MAX_PROMPT = 1000, 16, 1_000_000
 SHORT_TOKENS = 48  # about what a short question is with its chat format
 PARALLEL = (2, 4, 8)
+GROWTH = (1024, 2048, 4096, 8192)  # tokens of history
 _MIN_REPLY, _MAX_REPLY = 8, 64
 
 
@@ -18,6 +19,7 @@ class BenchPlan(msgspec.Struct, frozen=True, kw_only=True):
         prompt_tokens: about how long the long prompt is.
         reply_tokens: of the replies whose decode is measured; 0 chooses by the length of the prompt.
         is_busy: whether all is measured again beside a program that keeps one core busy.
+        is_growing: whether the next message is measured in a chat that grows to 8,000 tokens.
         seed: of every reply; they are greedy, so it changes nothing but the record.
 
     Raises:
@@ -28,6 +30,7 @@ class BenchPlan(msgspec.Struct, frozen=True, kw_only=True):
     prompt_tokens: int = 1024
     reply_tokens: int = 0
     is_busy: bool = False
+    is_growing: bool = False
     seed: int = 0
 
     def __post_init__(self) -> None:

@@ -33,9 +33,16 @@ class Prompts:
         text = f"Chapter {number}. Tell me a long story about a lighthouse and the sea."
         return (ChatMessage(Role.SYSTEM, f"{number} is the number of this chat."), ChatMessage(Role.USER, text))
 
-    def follow_up(self, messages: Messages, reply: str) -> Messages:
-        """Return the chat that goes on after a reply."""
-        return (*messages, ChatMessage(Role.ASSISTANT, reply), ChatMessage(Role.USER, "And what happened next?"))
+    def longer(self, messages: Messages, num_tokens: int) -> Messages:
+        """Return a chat whose last message has grown, so that all of it is at most about `num_tokens` tokens."""
+        count = max(1, int((num_tokens - self.num_tokens(messages)) / self._per_filler))
+        *before, last = messages
+        return (*before, ChatMessage(last.role, f"{_FILLER * count}\n{last.content}"))
+
+    def follow_up(self, messages: Messages, reply: str, *, is_edited: bool = False) -> Messages:
+        """Return the chat that goes on after a reply, with another message there where it was edited."""
+        text = "Say it once more, in five words." if is_edited else "And what happened next?"
+        return (*messages, ChatMessage(Role.ASSISTANT, reply), ChatMessage(Role.USER, text))
 
     def num_tokens(self, messages: Messages) -> int:
         """Return the length of a chat."""

@@ -1,7 +1,8 @@
 """A run as lines for a person, and beside another run."""
 
+from app.bench.measures import BUSY, BYTES, BYTES_RATE, FLOP_RATE, RATE, SECONDS, SHARE, TOKENS
+from app.bench.plan import GROWTH
 from app.bench.record import Measure, RunRecord
-from app.bench.scenarios import BUSY, BYTES_RATE, FLOP_RATE, RATE, SECONDS, SHARE
 from app.bench.statistics import Summary, is_within_noise, median_ratio, summarise
 
 Row = tuple[str, ...]
@@ -10,7 +11,7 @@ _LABELS = {
     "load": "load",
     "cold_ttft": "first token, long prompt",
     "follow_ttft": "first token, follow-up",
-    "switch_ttft": "first token, back to a chat",
+    "switch_ttft": "first token, back to a chat in the context",
     "prefill_short": "prefill, short prompt",
     "prefill_long": "prefill, long prompt",
     "decode_short": "decode, short context",
@@ -22,8 +23,23 @@ _LABELS = {
     "bandwidth": "memory bandwidth",
     "matmul": "matrix product",
     "bandwidth_share": "share of the bandwidth",
+    "edit_ttft": "first token, last message edited",
+    "edit_evaluated": "tokens read for that",
+    "switch_ram_ttft": "first token, back to a chat in memory",
+    "restart_ttft": "first token, chat on disk after a restart",
+    "snapshot_bytes": "size of that chat on disk",
+    "write_gap": "longest gap of a reply while a chat is written",
+    "quiet_gap": "longest gap of a reply else",
+    **{f"growth_{size // 1024}k": f"first token, follow-up on {size:,} tokens" for size in GROWTH},
 }
-_UNITS = {BYTES_RATE: ("GB/s", 1e-9, 1), FLOP_RATE: ("GFLOP/s", 1e-9, 0), RATE: ("tokens/s", 1.0, 1)}
+_UNITS = {
+    BYTES_RATE: ("GB/s", 1e-9, 1),
+    FLOP_RATE: ("GFLOP/s", 1e-9, 0),
+    RATE: ("tokens/s", 1.0, 1),
+    TOKENS: ("tokens", 1.0, 0),
+    BYTES: ("MB", 1e-6, 1),
+}
+_LESS_IS_BETTER = (SECONDS, TOKENS, BYTES)
 _BUSY_LOAD = 0.5  # of the processors: more of them busy before the run than that leaves no quiet one
 _NAMED = 3
 
@@ -127,4 +143,4 @@ def _verdict(measure: Measure, new: Summary, old: Summary) -> str:
     if is_within_noise(new, old):
         return "no difference beyond the noise"
     is_more = new.median > old.median
-    return "better" if is_more != (measure.unit == SECONDS) else "worse"
+    return "better" if is_more != (measure.unit in _LESS_IS_BETTER) else "worse"

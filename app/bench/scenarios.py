@@ -3,10 +3,15 @@ beside a run of it."""
 
 import contextlib
 from collections.abc import Callable, Iterator
+from pathlib import Path
 
+import msgspec
+
+from app.bench.cache_round import SHORT_REPLY, CacheRound, measure_growth
 from app.bench.driver import BenchDriver, Timed
+from app.bench.measures import BUSY, Values
 from app.bench.neighbour import busy_neighbour
-from app.bench.plan import PARALLEL, BenchPlan
+from app.bench.plan import GROWTH, PARALLEL, BenchPlan
 from app.bench.prompts import Messages, Prompts
 from app.bench.record import Measure
 from app.known_models import KnownModels
@@ -15,55 +20,13 @@ from engine import BareLoopRun, ModelDescription, ModelParams, bandwidth_share, 
 OnProgress = Callable[[str, float], None]
 """Told what is measured now, and the share that is done."""
 
-SECONDS, RATE, BYTES_RATE, FLOP_RATE, SHARE = "s", "tokens/s", "bytes/s", "flop/s", "share"
-MEASURES = {
-    "load": SECONDS,
-    "cold_ttft": SECONDS,
-    "follow_ttft": SECONDS,
-    "switch_ttft": SECONDS,
-    "prefill_short": RATE,
-    "prefill_long": RATE,
-    "decode_short": RATE,
-    "decode_long": RATE,
-    "stop_in_prefill": SECONDS,
-    **{f"parallel_{count}": RATE for count in PARALLEL},
-    "bandwidth": BYTES_RATE,
-    "matmul": FLOP_RATE,
-    "bandwidth_share": SHARE,
-}
-BUSY = "busy_"
-_SHORT_REPLY = 4  # where only the time to the first token counts
+
 _STOP_AFTER = 0.3  # of the time the prompt takes
 _NUMBERS_A_ROUND = 100  # of chats, so that none begins as one of another round
+_CACHE_CHATS = 50  # the first number of theirs in a round
+_GROWTH_CHAT = 80
 _STAGES = ("load", "short prompt", "long prompt", "follow-up", "another chat", "stop", "several at once")
-
-
-class _Values:
-    """All values by measure."""
-
-    def __init__(self) -> None:
-        self.values: dict[str, list[float]] = {}
-        self.bare: dict[str, list[float]] = {}
-
-    def note(self, name: str, value: float | None, bare: float | None = None) -> None:
-        if value is None:
-            return
-        self.values.setdefault(name, []).append(value)
-        if bare is not None:
-            self.bare.setdefault(name, []).append(bare)
-
-    def measures(self, *, is_busy: bool) -> tuple[Measure, ...]:
-        prefixes = ("", BUSY) if is_busy else ("",)
-        return tuple(
-            Measure(
-                name=prefix + name,
-                unit=unit,
-                values=tuple(self.values.get(prefix + name, ())),
-                bare=tuple(self.bare.get(prefix + name, ())),
-            )
-            for prefix in prefixes
-            for name, unit in MEASURES.items()
-        )
+_ALL_STAGES = len(_STAGES) + len(CacheRound.stages)
 
 
 def run_scenarios(
@@ -73,9 +36,13 @@ def run_scenarios(
     plan: BenchPlan,
     *,
     known: KnownModels | None = None,
+    folder: Path | None = None,
     on_progress: OnProgress = lambda text, share: None,
 ) -> tuple[tuple[Measure, ...], ModelDescription]:
     """Measure everything, and return it with what the model is.
+
+    Args:
+        folder: on the disk that chats are written to.
 
     Raises:
         EngineError: the model cannot be loaded, or a request failed.
@@ -83,26 +50,26 @@ def run_scenarios(
     on_progress("first load", 0.0)
     model = driver.load(path, params, known)  # tries the file out, and fills the system's cache
     prompts = Prompts(driver.count_tokens)
-    values = _Values()
+    values = Values()
     rounds = plan.repeats * (2 if plan.is_busy else 1)
     number = 0
     for prefix in ("", BUSY) if plan.is_busy else ("",):
         with busy_neighbour() if prefix else contextlib.nullcontext():
             for _ in range(plan.repeats):
                 stage = _Round(driver, prompts, plan, values, prefix=prefix, number=number)
-                for step, text in enumerate(stage.run(path, params)):
+                for step, text in enumerate(stage.run(path, params, known, folder)):
                     beside = ", beside a busy program" if prefix else ""
-                    done = (number + step / len(_STAGES)) / rounds
+                    done = (number + step / _ALL_STAGES) / rounds
                     on_progress(f"repeat {number % plan.repeats + 1} of {plan.repeats}{beside}: {text}", done)
                 number += 1
-    return values.measures(is_busy=plan.is_busy), model
+    return values.measures(plan), model
 
 
 class _Round:
     """One repeat."""
 
     def __init__(
-        self, driver: BenchDriver, prompts: Prompts, plan: BenchPlan, values: _Values, *, prefix: str, number: int
+        self, driver: BenchDriver, prompts: Prompts, plan: BenchPlan, values: Values, *, prefix: str, number: int
     ) -> None:
         self._driver = driver
         self._prompts = prompts
@@ -112,8 +79,17 @@ class _Round:
         self._number = number
         self._first = number * _NUMBERS_A_ROUND
 
-    def run(self, path: str, params: ModelParams) -> Iterator[str]:
+    def run(self, path: str, params: ModelParams, known: KnownModels | None, folder: Path | None) -> Iterator[str]:
         """Measure, yielding what comes next."""
+        yield from self._replies(path, params)
+        cache = CacheRound(
+            self._driver, self._prompts, self._plan, self._note, number=self._first + _CACHE_CHATS, known=known
+        )
+        yield from cache.run(path, params, folder)
+        if self._plan.is_growing:
+            self._grow(path, params, known)
+
+    def _replies(self, path: str, params: ModelParams) -> Iterator[str]:
         yield _STAGES[0]
         model = self._driver.load(path, params, None)
         self._note("load", model.load_s)
@@ -144,6 +120,13 @@ class _Round:
         yield _STAGES[6]
         self._several_at_once()
 
+    def _grow(self, path: str, params: ModelParams, known: KnownModels | None) -> None:
+        model = self._driver.load(path, msgspec.structs.replace(params, n_ctx=GROWTH[-1]), known)
+        n_ctx = min(model.n_ctx, model.n_ctx_train or model.n_ctx)
+        measure_growth(
+            self._driver, self._prompts, self._plan, self._note, number=self._first + _GROWTH_CHAT, n_ctx=n_ctx
+        )
+
     def _compare(self, length: str, chat: Messages) -> tuple[Timed, BareLoopRun, int]:
         """Ask with the bare loop before or after it, in turns: whichever comes second finds a warmer machine."""
         num_tokens = self._prompts.num_tokens(chat)
@@ -166,7 +149,7 @@ class _Round:
             self._note(f"parallel_{count}", num_tokens / seconds, count * self._plan.reply_tokens / bare_s)
 
     def _ask(self, chat: Messages) -> Timed:
-        return self._driver.ask(chat, _SHORT_REPLY, self._plan.sampling)
+        return self._driver.ask(chat, SHORT_REPLY, self._plan.sampling)
 
     def _note(self, name: str, value: float | None, bare: float | None = None) -> None:
         self._values.note(self._prefix + name, value, bare)

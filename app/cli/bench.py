@@ -67,6 +67,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--prompt-tokens", type=whole_number, metavar="N", help="length of the long prompt; default: 1024"
     )
     parser.add_argument("--busy", action="store_true", help="measure again beside a program that keeps one core busy")
+    parser.add_argument("--growth", action="store_true", help="follow one chat as it grows to 8,000 tokens")
     parser.add_argument("--replay", type=Path, metavar="FILE", help="do what the run recorded in FILE did, and compare")
     parser.add_argument("--against", type=Path, metavar="FILE", help="compare with the run recorded in FILE")
     parser.add_argument("--json", action="store_true", help="print JSON Lines")
@@ -84,8 +85,11 @@ def run(options: argparse.Namespace, paths: Paths, make_client: MakeClient | Non
     replayed = read_record(options.replay) if options.replay else None
     other = read_record(options.against) if options.against else replayed
     target = _target(options, paths, replayed)
-    client = make_client(options.fake_engine) if make_client else ProcessClient(fake=options.fake_engine)
-    record = _measure(client, target, paths, is_quiet=options.json)
+
+    def make() -> EngineClient:
+        return make_client(options.fake_engine) if make_client else ProcessClient(fake=options.fake_engine)
+
+    record = _measure(make, target, paths, is_quiet=options.json)
     _keep(record, paths)
     if options.json:
         _print_events(record, other)
@@ -96,11 +100,21 @@ def run(options: argparse.Namespace, paths: Paths, make_client: MakeClient | Non
 
 def _target(options: argparse.Namespace, paths: Paths, replayed: RunRecord | None) -> _Target:
     name = options.name or options.model
-    if replayed is not None and (options.repeats, options.prompt_tokens, options.busy) != (None, None, False):
+    if replayed is not None and (
+        options.repeats,
+        options.prompt_tokens,
+        options.busy,
+        options.growth,
+    ) != (None, None, False, False):
         raise UsageError(
-            "A replay takes its numbers from the file.", "Leave --repeats, --prompt-tokens and --busy out."
+            "A replay takes its numbers from the file.", "Leave --repeats, --prompt-tokens, --busy and --growth out."
         )
-    asked = {"repeats": options.repeats, "prompt_tokens": options.prompt_tokens, "is_busy": options.busy}
+    asked = {
+        "repeats": options.repeats,
+        "prompt_tokens": options.prompt_tokens,
+        "is_busy": options.busy,
+        "is_growing": options.growth,
+    }
     plan = replayed.plan if replayed else BenchPlan(**{key: value for key, value in asked.items() if value is not None})
     params = replayed.params if replayed else ModelParams(n_ctx=plan.n_ctx, n_seq_max=_SLOTS)
     if options.fake_engine:
@@ -112,10 +126,10 @@ def _target(options: argparse.Namespace, paths: Paths, replayed: RunRecord | Non
     return _Target(str(choice.path), choice.label, choice.fingerprint, params, plan)
 
 
-def _measure(client: EngineClient, target: _Target, paths: Paths, *, is_quiet: bool) -> RunRecord:
+def _measure(make: Callable[[], EngineClient], target: _Target, paths: Paths, *, is_quiet: bool) -> RunRecord:
     settings = SettingsStore(paths.settings_file).load()[0]
     before = machine_state()
-    with BenchDriver(client) as driver, _progress(is_quiet=is_quiet) as on_progress:
+    with BenchDriver(make(), successor=make) as driver, _progress(is_quiet=is_quiet) as on_progress:
         engine = driver.describe()
         measures, model = run_scenarios(
             driver,
@@ -123,6 +137,7 @@ def _measure(client: EngineClient, target: _Target, paths: Paths, *, is_quiet: b
             target.params,
             target.plan,
             known=KnownModels.in_paths(paths),
+            folder=paths.data_dir,
             on_progress=on_progress,
         )
     return RunRecord(

@@ -3,6 +3,7 @@
 import argparse
 import dataclasses
 import sys
+import uuid
 from collections.abc import Callable
 
 import msgspec
@@ -10,6 +11,7 @@ import msgspec
 from app.adapter_files import open_adapter_files
 from app.battery import may_read_ahead
 from app.cli.adapter_commands import with_named_adapters
+from app.cli.attached import beginning_of, prepare, prepared_sentence, read_documents, wait_until_written
 from app.cli.chat_options import (
     Conversation,
     add_chat_arguments,
@@ -19,8 +21,16 @@ from app.cli.chat_options import (
     sampling_params,
 )
 from app.cli.chat_plan import ChatPlan, make_plan, note_chat_format, remember_model
+from app.cli.draft_commands import (
+    add_draft_arguments,
+    drafting_line,
+    load_draft,
+    print_draft_event,
+    show_refused,
+)
 from app.cli.outcome import (
     CONTEXT_FULL,
+    FROM_CACHE,
     ONLY_THOUGHT,
     ExitCode,
     dropped_sentence,
@@ -32,15 +42,17 @@ from app.cli.outcome import (
 from app.cli.reply_printer import ReplyPrinter
 from app.cli.session import Answer, ChatSession
 from app.cli.streams import is_terminal, read_standard_input, read_text_file
-from app.cli.terminal_text import is_blank
+from app.cli.terminal_text import is_blank, safe_text
+from app.document_text import Document, join_documents
 from app.energy import EnergyMeter
 from app.errors import UsageError
 from app.known_models import KnownModels
 from app.memory_record import MemoryRecord
 from app.paths import Paths
-from app.reply_measures import completed
+from app.reply_measures import completed, measures_of
 from app.settings import SettingsStore
 from engine import (
+    CacheSource,
     ChatMessage,
     Delta,
     EngineClient,
@@ -60,6 +72,7 @@ MakeClient = Callable[[bool], EngineClient]
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add what this command takes."""
     add_chat_arguments(parser)
+    add_draft_arguments(parser.add_argument_group("drafting"))
 
 
 def run(options: argparse.Namespace, paths: Paths, make_client: MakeClient | None = None) -> ExitCode:
@@ -72,6 +85,7 @@ def run(options: argparse.Namespace, paths: Paths, make_client: MakeClient | Non
         AppError, ModelsError, EngineError: it could not begin.
     """
     sampling, params = sampling_params(options), model_params(options)
+    documents = read_documents(options.document)
     conversations = _conversations(options)
     store = SettingsStore(paths.settings_file)
     settings, notice = store.load()
@@ -85,9 +99,10 @@ def run(options: argparse.Namespace, paths: Paths, make_client: MakeClient | Non
         if conversations is None:
             from app.cli.interactive import InteractiveChat  # needs prompt_toolkit, which takes a while to load
 
-            return InteractiveChat(session, plan, paths, store).run()
+            return InteractiveChat(session, plan, paths, store, documents=documents, prepares=options.prepare).run()
         with session.interrupted_by_ctrl_c():
-            return _OneShot(session, plan, store, KnownModels.in_paths(paths), as_json=options.json).run(conversations)
+            once = _OneShot(session, plan, store, KnownModels.in_paths(paths), documents, as_json=options.json)
+            return once.run(conversations, prepares=options.prepare)
 
 
 def _conversations(options: argparse.Namespace) -> list[Conversation] | None:
@@ -109,6 +124,8 @@ def _conversations(options: argparse.Namespace) -> list[Conversation] | None:
         # The line break that ends a file is not part of what is asked.
         prompt = prompt.removesuffix("\n").removesuffix("\r")
     if is_blank(prompt):
+        if options.prepare:
+            return []
         raise UsageError("There is nothing to ask: the prompt is empty.", 'Give one, as in `fireside chat "Hello"`.')
     return [Conversation((prompt,))]
 
@@ -117,17 +134,28 @@ class _OneShot:
     """Loads, asks everything in turn, and prints what comes."""
 
     def __init__(
-        self, session: ChatSession, plan: ChatPlan, store: SettingsStore, known: KnownModels, *, as_json: bool
+        self,
+        session: ChatSession,
+        plan: ChatPlan,
+        store: SettingsStore,
+        known: KnownModels,
+        documents: tuple[Document, ...],
+        *,
+        as_json: bool,
     ) -> None:
         self._session = session
         self._plan = plan
         self._store = store
         self._known = known
+        self._documents = documents
+        self._as_json = as_json
         self._settings = store.load()[0]
         self._meter = EnergyMeter(self._settings.power_watts)
         self._printer: _PlainPrinter | _JsonPrinter = _JsonPrinter() if as_json else _PlainPrinter()
 
-    def run(self, conversations: list[Conversation]) -> ExitCode:
+    def run(self, conversations: list[Conversation], *, prepares: bool = False) -> ExitCode:
+        if prepares:  # before the model is loaded for nothing
+            beginning_of(self._system, self._documents)
         for _ in self._session.load(self._plan.path, self._plan.params, self._known):
             pass
         if self._session.model is not None:
@@ -135,21 +163,43 @@ class _OneShot:
             self._printer.loaded(self._session.model, self._plan.label)
             if notice:
                 print(f"fireside: {notice}", file=sys.stderr)
+        outcome = load_draft(self._session, self._plan.path, self._plan.drafting, self._plan.params)
+        if outcome is not None:
+            show_refused(outcome)
+            if self._as_json:
+                print_draft_event(outcome)
         remember_model(self._store, self._plan.last_model)
+        prepared = None
+        if prepares:
+            prepared = prepare(self._session, self._plan, self._system, self._documents, as_json=self._as_json)
+            if prepared is None:
+                return ExitCode.INTERRUPTED
+            if not self._as_json:
+                print(f"fireside: {prepared_sentence(prepared)}", file=sys.stderr)
+        worst = self._converse_in_all(conversations)
+        if prepared is not None and worst not in (ExitCode.ENGINE_DIED, ExitCode.INTERRUPTED):
+            wait_until_written(self._session, prepared)
+        return worst
+
+    @property
+    def _system(self) -> tuple[ChatMessage, ...]:
+        return (ChatMessage(Role.SYSTEM, self._plan.system),) if self._plan.system else ()
+
+    def _converse_in_all(self, conversations: list[Conversation]) -> ExitCode:
         worst = ExitCode.DONE
-        for number, conversation in enumerate(conversations, 1):
-            code = self._converse(conversation, chat_id=f"chat-{number}")
+        for conversation in conversations:
+            code = self._converse(conversation, chat_id=f"terminal-{uuid.uuid4().hex}")  # the engine may write it
             if code in (ExitCode.ENGINE_DIED, ExitCode.INTERRUPTED):
                 return code
             worst = max(worst, code)
         return worst
 
     def _converse(self, conversation: Conversation, *, chat_id: str) -> ExitCode:
-        system = self._plan.system
-        history: list[ChatMessage] = [ChatMessage(Role.SYSTEM, system)] if system else []
+        history = list(self._system)
         worst = ExitCode.DONE
+        documents = self._documents
         for turn in conversation.turns:
-            question = ChatMessage(Role.USER, turn)
+            question = ChatMessage(Role.USER, join_documents(documents, turn))
             try:
                 answer = self._ask((*history, question), chat_id)
             except EngineError as error:
@@ -161,6 +211,7 @@ class _OneShot:
                 continue  # the question is dropped: its answer is not there to go on from
             if self._session.was_interrupted:
                 return ExitCode.INTERRUPTED
+            documents = ()
             history += [question, ChatMessage(Role.ASSISTANT, answer.finished.text, answer.finished.thinking)]
         return worst
 
@@ -168,7 +219,12 @@ class _OneShot:
         self._printer.begin()
         plan, power = self._plan, self._meter.read()
         asked = self._session.ask(
-            messages, plan.sampling, chat_id=chat_id, adapters=plan.adapters, options=plan.prompt_options
+            messages,
+            plan.sampling,
+            chat_id=chat_id,
+            adapters=plan.adapters,
+            options=plan.prompt_options,
+            speculative=plan.drafting.params(plan.sampling),
         )
         for item in asked:
             match item:
@@ -181,6 +237,9 @@ class _OneShot:
                 case Answer():
                     answer = self._measured(item, self._meter.joules_since(power))
                     self._printer.finished(answer)
+                    line = drafting_line(answer.finished.speculative, is_asked=True) if plan.is_drafting_asked else ""
+                    if line and not self._as_json:
+                        print(f"fireside: {safe_text(line)}", file=sys.stderr)
                     return answer
         raise RuntimeError("a request ended without an answer")
 
@@ -226,7 +285,7 @@ class _JsonPrinter:
             thinking=finished.thinking,
             finish_reason=finished.finish_reason.value,
             stop_string=finished.stop_string,
-            metrics=finished.metrics.as_dict(),
+            metrics=measures_of(finished),
             client_ttft_s=answer.client_ttft_s,
         )
 
@@ -271,6 +330,8 @@ class _PlainPrinter:
         self._end_line()
         if not self._is_terminal and answer.finished.thinking and is_blank(answer.finished.text):
             print(f"fireside: {ONLY_THOUGHT}", file=sys.stderr)
+        if answer.finished.metrics.cache_source is CacheSource.RESPONSE:
+            print(f"fireside: {FROM_CACHE}", file=sys.stderr)
         if answer.finished.finish_reason is FinishReason.CONTEXT_FULL:
             print(f"fireside: {CONTEXT_FULL}", file=sys.stderr)
 

@@ -21,11 +21,7 @@ from engine import (
     param_infos,
 )
 
-_NOT_BUILT_WITH_VALUE = (
-    "--draft",
-    "--draft-max",
-)
-_NOT_BUILT = ("--strict", "--save")
+_NOT_BUILT = ("--save",)
 # Flag -> field, where a setting has a flag of its own; all others are reached by --set.
 _SAMPLING_FLAGS = ("temperature", "top_k", "top_p", "min_p", "repeat_penalty", "seed", "max_tokens")
 
@@ -40,6 +36,18 @@ def add_chat_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="NAME",
         help="how a chat becomes a prompt: `file`, a known format such as ChatML, or `completion`; kept for the model",
     )
+    talking.add_argument(
+        "--document",
+        metavar="FILE",
+        action="append",
+        default=[],
+        help="a text, Markdown, code or PDF file that stands before the first question; repeatable",
+    )
+    talking.add_argument(
+        "--prepare",
+        action="store_true",
+        help="read documents and system prompt ahead of the question and keep them for later chats that begin so",
+    )
     talking.add_argument("--turns", metavar="FILE", help="one user message a line; a blank line starts another chat")
     talking.add_argument("--stop", metavar="TEXT", action="append", default=[], help="end the reply here; repeatable")
     talking.add_argument("--json", action="store_true", help="print JSON Lines")
@@ -50,8 +58,12 @@ def add_chat_arguments(parser: argparse.ArgumentParser) -> None:
         action="store_true",
         help="read every prompt from its beginning, and neither keep chats in memory nor on disk",
     )
-    for flag in _NOT_BUILT_WITH_VALUE:
-        parser.add_argument(flag, action=NotBuilt, nargs="?", help=argparse.SUPPRESS)
+    parser.add_argument(
+        "--response-cache",
+        action="store_true",
+        help="keep whole replies, and give them again at once to just the same request: for temperature 0 or a fixed "
+        "--seed; in the chat /again asks anew",
+    )
     for flag in _NOT_BUILT:
         parser.add_argument(flag, action=NotBuilt, nargs=0, help=argparse.SUPPRESS)
 
@@ -167,12 +179,16 @@ def model_params(options: argparse.Namespace) -> ModelParams:
 
 
 def chat_cache(options: argparse.Namespace, settings: Settings, folder: Path) -> CacheParams:
-    """Return what is kept of prompts: what the user allows the window.
+    """Return what is kept of prompts and replies: what the user allows the window.
 
     Args:
         folder: where snapshots are written.
     """
-    return CacheParams(ram_mib=0, reuse=False) if options.no_cache else cache_params(settings, str(folder))
+    if options.no_cache:
+        return CacheParams(ram_mib=0, reuse=False)
+    if options.response_cache:
+        settings = dataclasses.replace(settings, response_cache=True)
+    return cache_params(settings, str(folder))
 
 
 def sampling_params(options: argparse.Namespace) -> SamplingParams:

@@ -7,11 +7,13 @@ import sys
 
 import msgspec
 
+from app.cli.draft_commands import chosen_drafting
 from app.cli.session import USUAL_OPTIONS
 from app.errors import SettingsError
 from app.model_choice import choose_model
 from app.paths import Paths
 from app.settings import Settings, SettingsStore
+from app.speculation import DraftChoice
 from engine import Adapter, ModelDescription, ModelParams, PromptOptions, SamplingParams
 
 _FAKE_MODEL = "fake:"
@@ -26,6 +28,8 @@ class ChatPlan:
         label: what a person calls the model.
         last_model: how the settings remember it, None where they do not.
         chat_format: what makes the chat into a prompt; None takes the model's own.
+        drafting: what guesses tokens ahead.
+        is_drafting_asked: whether that was said on the command line.
     """
 
     path: str
@@ -36,6 +40,8 @@ class ChatPlan:
     system: str | None
     adapters: tuple[Adapter, ...] = ()
     chat_format: str | None = None
+    drafting: DraftChoice = dataclasses.field(default_factory=DraftChoice)
+    is_drafting_asked: bool = False
 
     @property
     def prompt_options(self) -> PromptOptions:
@@ -70,6 +76,8 @@ def make_plan(
         system=options.system,
         adapters=tuple(options.lora),
         chat_format=options.chat_format or settings.chat_formats.get(last_model or ""),
+        drafting=chosen_drafting(options, settings, last_model or "", paths),
+        is_drafting_asked=bool(options.draft),
     )
 
 

@@ -9,29 +9,21 @@ from pathlib import Path
 from types import FrameType
 
 from app.cli.arguments import whole_number
+from app.cli.compare_columns import ColumnPlan, add_column_arguments, column_from, column_plan, reference_of
 from app.cli.compare_display import Display, JsonDisplay, TableDisplay
 from app.cli.outcome import ExitCode
-from app.compare.plan import (
-    MAX_SAMPLES,
-    MAX_TOKENS,
-    column_of,
-    context_for,
-    failed_column,
-    fair_sampling,
-    new_comparison,
-)
+from app.compare.again import plan_again
+from app.compare.plan import MAX_SAMPLES, MAX_TOKENS, context_for, fair_sampling, new_comparison
 from app.compare.prompt_sets import PromptSet, read_prompts, short_prompts
 from app.compare.report import check_report_path, write_report
-from app.compare.results import Column, Comparison, Mode, PromptItem
+from app.compare.results import Comparison, Mode, PromptItem
 from app.compare.room_check import RoomCheck
-from app.compare.run_folder import LAST, begin_run, keep, resume_run
+from app.compare.run_folder import LAST, begin_run, keep, read_record, resume_run
 from app.compare.runner import CompareRun, Services
-from app.errors import AppError, ReportNotSaved, UsageError
-from app.model_choice import choose_model
+from app.errors import ReportNotSaved, UsageError
 from app.paths import Paths
 from app.settings import Settings, SettingsStore
 from engine import ChatMessage, EngineClient, ModelParams, ProcessClient, Role, SamplingParams
-from models import ModelsError
 
 _FAKE_MODEL = "fake:"
 _MOST_TOKENS = 1_000_000
@@ -42,6 +34,7 @@ MakeClient = Callable[[bool], EngineClient]
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add what this command takes."""
     parser.add_argument("names", nargs="*", metavar="MODEL", help="the models: paths, names, or `starter`")
+    add_column_arguments(parser)
     asked = parser.add_mutually_exclusive_group()
     asked.add_argument("--prompt", metavar="TEXT", help="what to ask; default: a short set of our own")
     asked.add_argument("--prompts", metavar="FILE", help="a file of prompts: .txt, .md, .json or .jsonl")
@@ -54,8 +47,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     how.add_argument("--race", action="store_true", help="ask all at once; their speeds cannot be compared then")
     how.add_argument("--samples", type=whole_number, metavar="N", help="N replies to a prompt from one model, at once")
     parser.add_argument("--report", type=Path, metavar="FILE", help="write a report: .html, .json, .csv or .md")
-    parser.add_argument(
+    later = parser.add_mutually_exclusive_group()
+    later.add_argument(
         "--resume", metavar="ID", help=f"go on with a comparison that was interrupted; `{LAST}` is the latest"
+    )
+    later.add_argument(
+        "--again",
+        metavar="FILE|ID",
+        help=f"compare once more as in a report (.html or .json), the folder of a run, or a run by its id or `{LAST}`",
     )
     parser.add_argument("--json", action="store_true", help="print JSON Lines")
 
@@ -79,8 +78,12 @@ def run(options: argparse.Namespace, paths: Paths, make_client: MakeClient | Non
 
     services = Services(new_client, settings, display.take, RoomCheck(paths, new_client))
     if options.resume is not None:
-        _refuse_others(options)
+        _refuse_others(options, "--resume")
         comparing, fault = resume_run(options.resume, paths, services)
+    elif options.again is not None:
+        _refuse_others(options, "--again")
+        record = read_record(options.again, paths)
+        comparing, fault = begin_run(plan_again(record, settings, paths, is_fake=options.fake_engine), paths, services)
     else:
         comparing, fault = begin_run(_plan(options, settings, paths), paths, services)
     try:
@@ -101,9 +104,7 @@ def run(options: argparse.Namespace, paths: Paths, make_client: MakeClient | Non
 
 
 def _plan(options: argparse.Namespace, settings: Settings, paths: Paths) -> Comparison:
-    names = options.names or ([options.model] if options.model else [])
-    if options.fake_engine and not names:
-        names = [_FAKE_MODEL]
+    plans = _columns(options)
     mode = Mode.RACE if options.race else Mode.SAMPLES if options.samples is not None else Mode.FAIR
     max_tokens = _in_range("--max-tokens", options.max_tokens, MAX_TOKENS, _MOST_TOKENS)
     if mode is Mode.SAMPLES:
@@ -119,20 +120,23 @@ def _plan(options: argparse.Namespace, settings: Settings, paths: Paths) -> Comp
         n_seq_max=num_at_once,
     )
     sampling = SamplingParams(seed=0, max_tokens=max_tokens) if mode is Mode.SAMPLES else fair_sampling(max_tokens)
-    columns = [
-        Column(id="", label=name, path=name, params=params, sampling=sampling)
-        if options.fake_engine
-        else _column(name, params, sampling, settings, paths)
-        for name in names
-    ]
-    return new_comparison(columns, prompts, mode=mode, repeats=repeats, prompts_name=name, watts=settings.power_watts)
+    return new_comparison(
+        [column_from(plan, params, sampling, settings, paths, is_fake=options.fake_engine) for plan in plans],
+        prompts,
+        mode=mode,
+        repeats=repeats,
+        prompts_name=name,
+        watts=settings.power_watts,
+        reference=reference_of(options.reference, plans),
+    )
 
 
-def _column(name: str, params: ModelParams, sampling: SamplingParams, settings: Settings, paths: Paths) -> Column:
-    try:
-        return column_of(choose_model(name, settings, paths), params=params, sampling=sampling)
-    except (AppError, ModelsError) as error:
-        return failed_column(name, error, params=params, sampling=sampling)
+def _columns(options: argparse.Namespace) -> list[ColumnPlan]:
+    """Return what is to be compared, in the order it was named."""
+    names = options.names
+    if not names and not options.column:
+        names = [options.model] if options.model else [_FAKE_MODEL] if options.fake_engine else []
+    return [column_plan(words) for words in (*([name] for name in names), *options.column)]
 
 
 def _prompts(options: argparse.Namespace) -> PromptSet:
@@ -151,12 +155,13 @@ def _in_range(flag: str, value: int | None, default: int, most: int) -> int:
     return value
 
 
-def _refuse_others(options: argparse.Namespace) -> None:
+def _refuse_others(options: argparse.Namespace, flag: str) -> None:
     given = (*options.names, options.prompt, options.prompts, options.repeats, options.max_tokens, options.samples)
-    if any(value is not None for value in given) or options.race or options.ctx is not None:
+    others = (options.ctx, options.reference, *options.column)
+    if any(value is not None for value in (*given, *others)) or options.race:
+        how = "is gone on with" if flag == "--resume" else "is run again"
         raise UsageError(
-            "A comparison that is gone on with has its models and prompts already.",
-            "Give --resume alone, with --report.",
+            f"A comparison that {how} has its models and prompts already.", f"Give {flag} alone, with --report."
         )
 
 

@@ -1,32 +1,33 @@
 """The chat in a terminal: history, several lines, a reply that Ctrl-C stops, and the numbers of each reply."""
 
 import dataclasses
-import os
 import sys
 import uuid
 from collections.abc import Callable
-from typing import Any
 
 import msgspec
-from prompt_toolkit import PromptSession
 from prompt_toolkit.formatted_text import FormattedText
-from prompt_toolkit.history import FileHistory, History, InMemoryHistory
-from prompt_toolkit.key_binding import KeyBindings, KeyPressEvent
 
 from app.adapter_files import open_adapter_files
 from app.cli.adapter_commands import obey_lora
+from app.cli.attached import prepare, prepared_sentence, read_documents
 from app.cli.chat_options import parse_setting
 from app.cli.chat_plan import ChatPlan, note_chat_format, remember_model
+from app.cli.draft_commands import draft_sentences, drafting_line, load_draft, obey_draft, show_refused
+from app.cli.line_editor import LineEditor
 from app.cli.outcome import CONTEXT_FULL, ExitCode, dropped_sentence, show_error
+from app.cli.reply_numbers import number_lines, summary_of, wrapped_numbers
 from app.cli.reply_printer import ReplyPrinter
 from app.cli.session import Answer, ChatSession
 from app.cli.streams import without_echo
 from app.cli.terminal_text import is_blank, one_line, safe_text, wrapped
+from app.document_text import Document, join_documents, names_of
 from app.errors import AppError
 from app.known_models import KnownModels
 from app.model_choice import choose_model
 from app.paths import Paths
 from app.settings import SettingsStore
+from app.speculation import draft_choice
 from engine import (
     ChatMessage,
     Delta,
@@ -35,7 +36,6 @@ from engine import (
     FinishReason,
     PrefillProgress,
     PromptMode,
-    RequestMetrics,
     Role,
     SamplingParams,
     TurnsDropped,
@@ -48,8 +48,12 @@ _HELP = """\
 /new              begin a new chat
 /system TEXT      change the system prompt and begin a new chat; without TEXT, none
 /set NAME=VALUE   change a sampling setting; without NAME, show all
+/attach FILE      put a text, code or PDF file before the next message; without FILE, none
+/prepare          read what is attached, or the chat so far, ahead of the next message
 /lora NAME=1      use an adapter at a strength, 0 for without; without NAME, show all
+/draft NAME       what guesses tokens ahead: a model, ngram, both, auto or none; without NAME, show all
 /model PATH       load another model, or `starter`; without PATH, load the same again
+/again            ask once more for the last reply, computed anew
 /continue         go on with the last reply
 /prompt           the chat as the model reads it
 /stats            the numbers of the last reply
@@ -68,6 +72,8 @@ class InteractiveChat:
     Args:
         session: not started yet.
         plan: what to begin with.
+        documents: stand before the first message.
+        prepares: whether they are read at once.
         read_line: stands in for the prompt, for tests; raises EOFError and KeyboardInterrupt as it does.
     """
 
@@ -78,6 +84,8 @@ class InteractiveChat:
         paths: Paths,
         store: SettingsStore,
         *,
+        documents: tuple[Document, ...] = (),
+        prepares: bool = False,
         read_line: Callable[[], str] | None = None,
     ) -> None:
         self._session = session
@@ -86,17 +94,24 @@ class InteractiveChat:
         self._paths = paths
         self._known = KnownModels.in_paths(paths)
         self._adapter_files = open_adapter_files(paths)
-        self._read_line = read_line or _Prompt(paths, self._toolbar).read
+        self._read_line = read_line or LineEditor(paths, self._toolbar).read
         self._history: list[ChatMessage] = []
         self._last: Answer | None = None
+        self._has_draft = False
         self._chat_id = ""
+        self._documents = documents
+        self._prepares = prepares
         self._commands: dict[str, Callable[[str], None]] = {
             "/help": lambda argument: print(wrapped(_HELP, indent=" " * 18) + wrapped(_KEYS_HELP)),
             "/new": self._new,
             "/system": self._system,
             "/set": self._set,
+            "/attach": self._attach,
+            "/prepare": self._prepare,
             "/lora": self._lora,
+            "/draft": self._draft,
             "/model": self._model,
+            "/again": self._again,
             "/continue": self._continue,
             "/prompt": self._show_prompt,
             "/stats": self._stats,
@@ -113,6 +128,8 @@ class InteractiveChat:
         except KeyboardInterrupt:
             return ExitCode.INTERRUPTED
         self._new("")
+        if self._prepares:
+            self._obey("/prepare")
         print("Type a message, or /help.")
         num_ctrl_c = 0
         while True:
@@ -173,8 +190,31 @@ class InteractiveChat:
         self._plan = dataclasses.replace(self._plan, sampling=SamplingParams(**(fields | {name: value})))
         print(f"  {name} = {_setting_text(self._plan.sampling, name)}")
 
+    def _attach(self, argument: str) -> None:
+        added = read_documents([argument.strip("'\"")]) if argument else ()
+        self._documents = (*self._documents, *added) if argument else ()
+        names = safe_text(names_of(self._documents))
+        print(wrapped(f"Before the next message: {names}." if names else "Nothing is attached."))
+
+    def _prepare(self, argument: str) -> None:
+        self._session.forget_the_past()
+        if self._session.model is None:
+            self._load()
+        with self._session.interrupted_by_ctrl_c(), without_echo():
+            prepared = prepare(self._session, self._plan, self._history, self._documents, as_json=False)
+        if prepared is None:
+            raise KeyboardInterrupt
+        print(wrapped(prepared_sentence(prepared)))
+
     def _lora(self, argument: str) -> None:
         self._plan = obey_lora(argument, self._plan, self._adapter_files)
+
+    def _draft(self, argument: str) -> None:
+        before = self._plan.drafting
+        drafting = obey_draft(argument, before, self._plan.path, self._paths, params=self._plan.params)
+        self._plan = dataclasses.replace(self._plan, drafting=drafting, is_drafting_asked=True)
+        if self._session.model is not None and drafting.wanted_path != before.wanted_path:
+            self._load_draft()
 
     def _model(self, argument: str) -> None:
         if argument:
@@ -185,8 +225,16 @@ class InteractiveChat:
                 label=choice.label,
                 last_model=choice.last_model,
                 chat_format=self._store.load()[0].chat_formats.get(choice.last_model),
+                drafting=draft_choice(self._store.load()[0], choice.last_model),
             )
         self._load()
+
+    def _again(self, argument: str) -> None:
+        if not self._history or self._history[-1].role is not Role.ASSISTANT:
+            print("There is no reply to ask for again.")
+            return
+        finished = self._reply(tuple(self._history[:-1]), is_fresh=True)
+        self._history[-1] = ChatMessage(Role.ASSISTANT, finished.text, finished.thinking)
 
     def _continue(self, argument: str) -> None:
         if not self._history or self._history[-1].role is not Role.ASSISTANT:
@@ -213,9 +261,7 @@ class InteractiveChat:
         if self._last is None:
             print("There is no reply yet.")
             return
-        for name, value in self._last.finished.metrics.as_dict().items():
-            if value is not None:
-                print(f"  {name:<26} {value:.4g}" if isinstance(value, float) else f"  {name:<26} {value}")
+        print("\n".join(number_lines(self._last.finished)))
 
     # --- model and replies ---
 
@@ -234,14 +280,31 @@ class InteractiveChat:
             if sentence:
                 print(wrapped(safe_text(sentence)))
         remember_model(self._store, self._plan.last_model)
+        self._has_draft = False
+        self._load_draft()
+
+    def _load_draft(self) -> None:
+        """Load the draft model that is wanted; one that is wanted no longer gives its memory back."""
+        with self._session.interrupted_by_ctrl_c(), without_echo():
+            outcome = load_draft(self._session, self._plan.path, self._plan.drafting, self._plan.params)
+            if outcome is None and self._has_draft:
+                self._session.set_draft(None, self._plan.params)
+        self._has_draft = outcome is not None and outcome.draft is not None
+        if outcome is not None:
+            show_refused(outcome)
+            for sentence in draft_sentences(outcome):
+                print(wrapped(safe_text(sentence)))
 
     def _ask(self, text: str) -> None:
-        question = ChatMessage(Role.USER, text)
+        question = ChatMessage(Role.USER, join_documents(self._documents, text))
         finished = self._reply((*self._history, question))
+        self._documents = ()
         # A reply that was stopped is part of the chat: the user has read it.
         self._history += [question, ChatMessage(Role.ASSISTANT, finished.text, finished.thinking)]
 
-    def _reply(self, messages: tuple[ChatMessage, ...], mode: PromptMode = PromptMode.CHAT) -> Finished:
+    def _reply(
+        self, messages: tuple[ChatMessage, ...], mode: PromptMode = PromptMode.CHAT, *, is_fresh: bool = False
+    ) -> Finished:
         """Ask, and print what comes."""
         self._session.forget_the_past()
         if self._session.model is None:  # the engine died, or a load was given up
@@ -257,6 +320,8 @@ class InteractiveChat:
                     chat_id=self._chat_id,
                     adapters=self._plan.adapters,
                     options=msgspec.structs.replace(self._plan.prompt_options, mode=mode),
+                    speculative=self._plan.drafting.params(self._plan.sampling),
+                    is_fresh=is_fresh,
                 ):
                     match item:
                         case TurnsDropped():
@@ -279,7 +344,9 @@ class InteractiveChat:
             raise KeyboardInterrupt
         if answer.finished.finish_reason is FinishReason.CONTEXT_FULL:
             print(wrapped(CONTEXT_FULL))
-        print(f"\x1b[2m{_wrapped_summary(summary_of(answer.finished.metrics))}\x1b[0m", flush=True)
+        drafted = drafting_line(answer.finished.speculative, is_asked=self._plan.is_drafting_asked)
+        for line in filter(None, (wrapped_numbers(summary_of(answer.finished.metrics)), wrapped(safe_text(drafted)))):
+            print(f"\x1b[2m{line}\x1b[0m", flush=True)
         return answer.finished
 
     def _show_prefill(self, progress: PrefillProgress) -> None:
@@ -310,22 +377,6 @@ def _set_title(text: str) -> None:
         print(f"\x1b]0;{text}\x07", end="", flush=True)
 
 
-def summary_of(metrics: RequestMetrics) -> str:
-    """Return the numbers of a reply in one line."""
-    parts = [f"{metrics.num_generated_tokens:,} tokens"]
-    if metrics.decode_rate is not None:
-        parts.append(f"{metrics.decode_rate:.1f} tok/s")
-    if metrics.ttft_s is not None:
-        parts.append(f"first token {metrics.ttft_s:.2f} s")
-    parts.append(f"{metrics.num_cached_tokens:,} of {metrics.num_prompt_tokens:,} prompt tokens reused")
-    return "  ·  ".join(parts)
-
-
-def _wrapped_summary(summary: str) -> str:
-    """Return the line of numbers, broken between them only."""
-    return wrapped(summary.replace(" ", "\u00a0").replace("·\u00a0\u00a0", "·  ")).replace("\u00a0", " ")
-
-
 def _setting_text(sampling: SamplingParams, name: str) -> str:
     value = getattr(sampling, name)
     if isinstance(value, tuple):
@@ -333,65 +384,3 @@ def _setting_text(sampling: SamplingParams, name: str) -> str:
     if value is None:
         return param_infos(SamplingParams)[name].none_label or "none"
     return str(value) if isinstance(value, int) else f"{value:g}"
-
-
-class _Prompt:
-    """The line editor."""
-
-    def __init__(self, paths: Paths, toolbar: Callable[[], Any]) -> None:
-        self._session: PromptSession[str] = PromptSession(
-            history=_history(paths),
-            multiline=True,  # Enter is bound below; this keeps the line breaks of a pasted text
-            key_bindings=_key_bindings(),
-            bottom_toolbar=toolbar,
-            prompt_continuation="  ",
-        )
-
-    def read(self) -> str:
-        """Return what the user typed."""
-        return self._session.prompt("> ")
-
-
-def _history(paths: Paths) -> History:
-    path = paths.terminal_history_file
-    try:
-        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        os.close(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600))
-        path.chmod(0o600)  # it may have been there with other rights
-    except OSError as error:
-        print(f"fireside: What you type is not remembered: {error.strerror}.", file=sys.stderr)
-        return InMemoryHistory()
-    return FileHistory(str(path))
-
-
-def _key_bindings() -> KeyBindings:
-    bindings = KeyBindings()
-
-    @bindings.add("enter")
-    def _send(event: KeyPressEvent) -> None:
-        buffer = event.current_buffer
-        if buffer.document.text_before_cursor.endswith("\\"):
-            buffer.delete_before_cursor(1)
-            buffer.insert_text("\n")
-        else:
-            buffer.validate_and_handle()
-
-    @bindings.add("escape", "enter")
-    def _break_line(event: KeyPressEvent) -> None:
-        event.current_buffer.insert_text("\n")
-
-    @bindings.add("c-c")
-    def _clear(event: KeyPressEvent) -> None:
-        if event.current_buffer.text:
-            event.current_buffer.reset()
-        else:
-            event.app.exit(exception=KeyboardInterrupt, style="class:aborting")
-
-    @bindings.add("c-d")
-    def _leave(event: KeyPressEvent) -> None:
-        if event.current_buffer.text:
-            event.current_buffer.delete()
-        else:
-            event.app.exit(exception=EOFError, style="class:exiting")
-
-    return bindings

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from app.cli.model_texts import print_contents, print_entries, print_scan, size_text
+from app.cli.models_drafts import add_drafts_parser, run_drafts
 from app.cli.models_fit import add_fit_parser, run_fit
 from app.cli.outcome import ExitCode, print_event
 from app.cli.streams import is_terminal
@@ -54,6 +55,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     for action in (listing, scan, inspect, remove):
         action.add_argument("--json", action="store_true", help="print JSON Lines")
     add_fit_parser(actions)
+    add_drafts_parser(actions)
     for name in _NOT_BUILT:
         later = actions.add_parser(name, help="not built yet")
         later.add_argument("rest", nargs="*")
@@ -68,7 +70,14 @@ def run(options: argparse.Namespace, paths: Paths) -> ExitCode:
     """
     if options.action in _NOT_BUILT:
         raise UsageError(f"`fireside models {options.action}` is not built yet.", "See `fireside models --help`.")
-    actions = {"list": _list, "scan": _scan, "inspect": _inspect, "remove": _remove, "fit": run_fit}
+    actions = {
+        "list": _list,
+        "scan": _scan,
+        "inspect": _inspect,
+        "remove": _remove,
+        "fit": run_fit,
+        "drafts": run_drafts,
+    }
     return actions[options.action](options, paths)
 
 

@@ -26,9 +26,13 @@ from models import (
     Room,
     Verdict,
     Wish,
+    draft_notes,
+    draft_reason,
     fit,
     parts_of,
+    read_draft_file,
     read_gguf_info,
+    target_reason,
 )
 
 _GIB, _MIB = 1 << 30, 1 << 20
@@ -78,7 +82,7 @@ def run_fit(options: argparse.Namespace, paths: Paths) -> ExitCode:
     room = room_of(engine, read_bandwidth=bandwidth, offset_bytes=offset)
     parts = [read_gguf_info(path) for path in parts_of(choice.info)[1:]]
     found = fit(choice.info, wish, room, parts=parts)
-    notices = (*found.reasons, *([notice] if notice else []))
+    notices = (*found.reasons, *_draft_notices(choice, wish), *([notice] if notice else []))
     if options.json:
         print_event("fit", **_as_event(choice, found, room, notices))
     else:
@@ -95,9 +99,18 @@ def _wish(options: argparse.Namespace, settings: Settings, paths: Paths) -> Wish
         n_gpu_layers=options.gpu_layers,
         **slots,
     )
-    draft = choose_model(options.draft, settings, paths).info if options.draft else None
+    draft = read_draft_file(choose_model(options.draft, settings, paths).path).info if options.draft else None
     adapter_bytes = sum(_adapter_info(Path(adapter.path)).weight_bytes for adapter in options.lora)
     return wish_of(params, draft=draft, adapter_bytes=adapter_bytes)
+
+
+def _draft_notices(choice: ModelChoice, wish: Wish) -> tuple[str, ...]:
+    """Return why the second model cannot draft, else what is to know of it."""
+    if wish.draft is None:
+        return ()
+    target, draft = read_draft_file(choice.path), read_draft_file(wish.draft.path)
+    refusal = target_reason(target.info) or draft_reason(target, draft)
+    return (refusal.reason,) if refusal is not None else draft_notes(target, draft)
 
 
 def _adapter_info(path: Path) -> GGUFInfo:

@@ -25,6 +25,8 @@ class ExitCode(enum.IntEnum):
 
 CONTEXT_FULL = "The context is full, so the reply ends here."
 
+FROM_CACHE = "This reply is from the cache: the same was asked before."
+
 ONLY_THOUGHT = "The reply ended before its answer began: all of it was thinking."
 
 ShownError = AppError | ModelsError | EngineError

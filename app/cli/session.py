@@ -1,22 +1,21 @@
 """One engine for a program that waits: starts a client, loads, asks, and yields what comes of it."""
 
-import contextlib
 import dataclasses
 import itertools
 import logging
-import queue
-import signal
 import time
 from collections.abc import Iterator
-from types import FrameType
+from contextlib import AbstractContextManager
 from typing import NoReturn, TypeVar
 
+from app.cli.event_queue import EventQueue, Interrupt
 from app.known_models import KnownModels
 from app.memory_record import MemoryRecord
 from engine import (
     Abort,
     Adapter,
     BuildImportance,
+    CacheDescribed,
     CacheParams,
     CacheTypeRow,
     CacheTypesMeasured,
@@ -24,7 +23,10 @@ from engine import (
     ChatMessage,
     Command,
     Delta,
+    DescribeCache,
     DescribeEngine,
+    DraftDescription,
+    DraftSet,
     EngineClient,
     EngineDescribed,
     EngineDescription,
@@ -49,32 +51,33 @@ from engine import (
     ModelParams,
     Overflow,
     PrefillProgress,
+    Prepare,
+    PrepareCancelled,
+    Prepared,
     PromptOptions,
     Rendered,
     RenderPrompt,
     RequestMetrics,
     SamplingParams,
+    SetDraft,
+    SpeculativeParams,
     TurnsDropped,
     error_from_info,
 )
 
 _LOG = logging.getLogger(__name__)
 _ENGINE_LOG = logging.getLogger("engine.worker")
-# Where a wait cannot be interrupted by a signal (Windows), Ctrl-C is seen after at most this long.
-_POLL_S = 0.2
-_Answer = TypeVar("_Answer", Rendered, EngineDescribed, CacheTypesMeasured, MachineMeasured)
-_Asking = RenderPrompt | DescribeEngine | MeasureCacheTypes | MeasureMachine
+_Answer = TypeVar("_Answer", Rendered, EngineDescribed, CacheTypesMeasured, MachineMeasured, CacheDescribed, DraftSet)
+_Asking = RenderPrompt | DescribeEngine | DescribeCache | MeasureCacheTypes | MeasureMachine | SetDraft
 _FINAL = (
-    *(Finished, Failed, ModelLoaded, LoadCancelled, Rendered),
+    *(Finished, Failed, ModelLoaded, LoadCancelled, Rendered, DraftSet),
     *(EngineDescribed, CacheTypesMeasured, MachineMeasured, ImportanceBuilt, ImportanceCancelled),
+    *(Prepared, PrepareCancelled, CacheDescribed),
 )
 
 # A chat goes on when it is longer than the context; that it was cut is said.
 USUAL_OPTIONS = PromptOptions(overflow=Overflow.DROP_OLDEST)
-
-
-class _Interrupt:
-    """Stands in the queue for a press of Ctrl-C."""
+_PLAIN = SpeculativeParams()
 
 
 @dataclasses.dataclass(frozen=True)
@@ -104,7 +107,7 @@ class ChatSession:
         self._client = client
         self._memory = memory
         self._features: str | None = None
-        self._events: queue.SimpleQueue[Event | _Interrupt] = queue.SimpleQueue()
+        self._events = EventQueue()
         self._numbers = itertools.count(1)
         self._is_started = False
         self.model: ModelDescription | None = None
@@ -128,26 +131,16 @@ class ChatSession:
 
         A second one, before the first was answered, raises KeyboardInterrupt in the waiting thread.
         """
-        self._events.put(_Interrupt())
+        self._events.interrupt()
 
     def forget_the_past(self) -> None:
         """Take note of what came while nothing was waited for; a Ctrl-C that came too late stops nothing."""
-        with contextlib.suppress(queue.Empty):
-            while True:
-                self._note(self._events.get_nowait())
+        for event in self._events.waiting():
+            self._note(event)
 
-    @contextlib.contextmanager
-    def interrupted_by_ctrl_c(self) -> Iterator[None]:
+    def interrupted_by_ctrl_c(self) -> AbstractContextManager[None]:
         """Let Ctrl-C stop the request that runs, instead of the program."""
-
-        def stop(number: int, frame: FrameType | None) -> None:
-            self.interrupt()
-
-        before = signal.signal(signal.SIGINT, stop)
-        try:
-            yield
-        finally:
-            signal.signal(signal.SIGINT, before)
+        return self._events.fed_by_ctrl_c()
 
     def load(self, path: str, params: ModelParams, known: KnownModels | None = None) -> Iterator[float]:
         """Load a model, yielding the share that is done; `model` describes it afterwards.
@@ -191,6 +184,8 @@ class ChatSession:
         chat_id: str | None = None,
         adapters: tuple[Adapter, ...] = (),
         options: PromptOptions = USUAL_OPTIONS,
+        speculative: SpeculativeParams = _PLAIN,
+        is_fresh: bool = False,
     ) -> Iterator[TurnsDropped | PrefillProgress | Delta | Answer]:
         """Request a reply, yielding what comes of it; the last item is the Answer.
 
@@ -210,6 +205,8 @@ class ChatSession:
                 adapters=adapters,
                 options=options,
                 read_ahead=self.may_read_ahead,
+                speculative=speculative,
+                is_fresh=is_fresh,
             )
         )
         for event in self._answers(request_id, Abort(request_id=request_id)):
@@ -226,6 +223,49 @@ class ChatSession:
                     self._raise(event)
                 case _:
                     pass
+
+    def set_draft(self, path: str | None, params: ModelParams) -> DraftDescription | None:
+        """Let a model draft for the loaded one, or none any more, and return what is known of it.
+
+        Raises:
+            EngineError: it cannot be used.
+            KeyboardInterrupt: it was given up.
+        """
+        command = SetDraft(request_id=self._next_id("draft"), path=path, params=params)
+        return self._only_answer(command, DraftSet).draft
+
+    def prepare(
+        self,
+        messages: tuple[ChatMessage, ...],
+        name: str,
+        *,
+        adapters: tuple[Adapter, ...] = (),
+        options: PromptOptions = USUAL_OPTIONS,
+    ) -> Iterator[PrefillProgress | Prepared]:
+        """Have the beginning of a prompt read, yielding how far it is; Prepared comes last, unless it was given up.
+
+        Raises:
+            EngineError: it cannot be read.
+        """
+        request_id = self._next_id("prepare")
+        self.was_interrupted = False
+        self._send(Prepare(request_id=request_id, messages=messages, name=name, adapters=adapters, options=options))
+        for event in self._answers(request_id, Abort(request_id=request_id)):
+            match event:
+                case PrefillProgress() | Prepared():
+                    yield event
+                case Failed():
+                    self._raise(event)
+                case _:
+                    pass
+
+    def describe_cache(self) -> CacheDescribed:
+        """Return what is kept of prompts.
+
+        Raises:
+            EngineError: the engine did not start, or died.
+        """
+        return self._only_answer(DescribeCache(request_id=self._next_id("cache")), CacheDescribed)
 
     def render(self, messages: tuple[ChatMessage, ...], options: PromptOptions = USUAL_OPTIONS) -> str:
         """Return the prompt text of a chat.
@@ -316,8 +356,8 @@ class ChatSession:
     def _answers(self, request_id: str, give_up: Command | None) -> Iterator[Event]:
         """Yield the events of one request up to its final one."""
         while True:
-            event = self._next_event()
-            if isinstance(event, _Interrupt):
+            event = self._events.wait()
+            if isinstance(event, Interrupt):
                 if give_up is None or self.was_interrupted:
                     raise KeyboardInterrupt
                 self.was_interrupted = True
@@ -329,12 +369,7 @@ class ChatSession:
                 if isinstance(event, _FINAL):
                     return
 
-    def _next_event(self) -> Event | _Interrupt:
-        while True:
-            with contextlib.suppress(queue.Empty):
-                return self._events.get(timeout=_POLL_S)
-
-    def _note(self, event: Event | _Interrupt) -> None:
+    def _note(self, event: Event | Interrupt) -> None:
         match event:
             case LogLine():
                 _ENGINE_LOG.log(event.level, "%s", event.text)

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TextIO
 
 from app.errors import UsageError
+from app.text_decoding import decode_text
 
 
 def open_standard_streams() -> None:
@@ -81,16 +82,6 @@ def abandon_output() -> None:
         nowhere = os.open(os.devnull, os.O_WRONLY)
         os.dup2(nowhere, sys.stdout.fileno())
         os.close(nowhere)
-
-
-def decode_text(data: bytes) -> tuple[str, str | None]:
-    """Return the text in `data`, and a sentence where its encoding had to be guessed."""
-    if data.startswith((b"\xff\xfe", b"\xfe\xff")):
-        return data.decode("utf-16", errors="replace"), None
-    try:
-        return data.decode("utf-8-sig"), None
-    except UnicodeDecodeError:
-        return data.decode("cp1252", errors="replace"), "The text is no valid UTF-8, so it was read as Windows-1252."
 
 
 def read_text_file(name: str) -> str:

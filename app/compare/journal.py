@@ -204,6 +204,11 @@ def written_at(folder: Path) -> int | None:
         return None
 
 
+def is_journal(path: Path) -> bool:
+    """Tell whether a file has the name of a journal."""
+    return path.name == _FILE_NAME
+
+
 def _line(payload: bytes) -> bytes:
     return b"%s%08x%s%s%s\n" % (_HEAD, zlib.crc32(payload), _MIDDLE, payload, _TAIL)
 

@@ -10,6 +10,7 @@ import msgspec
 from app import __version__
 from app.bench.machine_state import machine_state
 from app.bench.record import MachineRecord, processor_name
+from app.compare.column_adapters import adapter_fingerprints
 from app.compare.results import MAX_COLUMNS, MAX_PROMPTS, MAX_REPEATS, Cell, Column, Comparison, Mode, PromptItem
 from app.energy import EnergyMeter
 from app.errors import AppError, UsageError
@@ -67,7 +68,11 @@ def context_for(prompts: Sequence[PromptItem], max_tokens: int, *, num_turns: in
 def column_of(
     choice: ModelChoice, *, params: ModelParams, sampling: SamplingParams, adapters: tuple[Adapter, ...] = ()
 ) -> Column:
-    """Return the column of a model file; `new_comparison` gives it its id."""
+    """Return the column of a model file; `new_comparison` gives it its id.
+
+    Raises:
+        AppError, ModelsError: an adapter cannot be used with the model.
+    """
     return Column(
         id="",
         label=choice.label,
@@ -77,16 +82,33 @@ def column_of(
         params=params,
         sampling=sampling,
         adapters=adapters,
+        adapter_fingerprints=adapter_fingerprints(adapters, choice.path),
         template_hash=choice.template_hash,
         vocabulary_hash=_vocabulary_hash(choice),
         values={"file_bytes": float(choice.info.file_bytes)},
     )
 
 
-def failed_column(name: str, error: AppError | ModelsError, *, params: ModelParams, sampling: SamplingParams) -> Column:
+def failed_column(
+    name: str,
+    error: AppError | ModelsError,
+    *,
+    params: ModelParams,
+    sampling: SamplingParams,
+    adapters: tuple[Adapter, ...] = (),
+) -> Column:
     """Return the column of a model that cannot be used, which says why."""
     label = name.replace("\\", "/").rpartition("/")[2].removesuffix(".gguf") or name
-    return Column(id="", label=label, path=name, params=params, sampling=sampling, error=error.message, hint=error.hint)
+    return Column(
+        id="",
+        label=label,
+        path=name,
+        params=params,
+        sampling=sampling,
+        adapters=adapters,
+        error=error.message,
+        hint=error.hint,
+    )
 
 
 def new_comparison(
@@ -97,6 +119,7 @@ def new_comparison(
     repeats: int = 1,
     prompts_name: str = "",
     watts: float = 0.0,
+    reference: int | None = None,
 ) -> Comparison:
     """Return a comparison of which nothing is done yet.
 
@@ -104,6 +127,8 @@ def new_comparison(
         columns: what to compare; a label that is there twice gets a number.
         repeats: how often each prompt goes to each column; of samples, how many there are.
         watts: what the user says this computer draws; 0 is unknown.
+        reference: the place of the column whose replies the others are held against; None takes the largest file. One
+            that cannot be used is replaced by that, which is said.
 
     Raises:
         UsageError: there is nothing to compare, or too much of it.
@@ -114,9 +139,7 @@ def new_comparison(
         for number, (column, label) in enumerate(zip(columns, _labels(columns), strict=True), 1)
     )
     state = machine_state()
-    usable = [column for column in named if not column.error]
-    # The largest file stands for the model as it was before it was quantised.
-    reference = max(usable, key=lambda column: column.values.get("file_bytes", 0.0)).id if len(usable) > 1 else ""
+    held_against, told = _reference(named, reference)
     return Comparison(
         id=new_id(),
         created_at=datetime.datetime.now().astimezone().isoformat(timespec="seconds"),
@@ -133,9 +156,9 @@ def new_comparison(
             after=state,
             power=EnergyMeter(watts).source,
         ),
-        reference=reference,
+        reference=held_against,
         prompts_name=prompts_name,
-        notes=_twice(named),
+        notes=(*told, *_twice(named)),
     )
 
 
@@ -257,6 +280,19 @@ def _labels(columns: Sequence[Column]) -> list[str]:
             label = f"{column.label} ({number})"
         labels.append(label)
     return labels
+
+
+def _reference(columns: Sequence[Column], wanted: int | None) -> tuple[str, tuple[str, ...]]:
+    """Return the id of the reference, empty for none, and what is to be said of it."""
+    usable = [column for column in columns if not column.error]
+    if len(usable) < 2:
+        return "", ()
+    # The largest file stands for the model as it was before it was quantised.
+    largest = max(usable, key=lambda column: column.values.get("file_bytes", 0.0))
+    if wanted is None or not columns[wanted].error:
+        return (largest if wanted is None else columns[wanted]).id, ()
+    told = f"{columns[wanted].label} cannot be used: replies are held against those of {largest.label} instead."
+    return largest.id, (told,)
 
 
 def _twice(columns: Sequence[Column]) -> tuple[str, ...]:

@@ -77,10 +77,12 @@ def conditions(analysis: Analysis, column_id: str) -> str:
 def settings_table(columns: tuple[Column, ...]) -> str:
     """Return what each column was loaded and asked with; settings that all leave at their default are left out."""
     rows: dict[str, list[str]] = {
-        "File": [re.split(r"[/\\]", column.path)[-1] for column in columns],  # the folders are nobody's business
+        "File": [_file_name(column.path) for column in columns],
         "Quantisation": [column.type_name for column in columns],
         "Fingerprint": [column.fingerprint[:16] for column in columns],
-        "Adapters": [", ".join(f"{each.path} ({each.scale:g})" for each in column.adapters) for column in columns],
+        "Adapters": [
+            ", ".join(f"{_file_name(each.path)} ({each.scale:g})" for each in column.adapters) for column in columns
+        ],
     }
     for group in ("params", "sampling"):
         for field in msgspec.structs.fields(getattr(columns[0], group)):
@@ -99,6 +101,11 @@ def settings_table(columns: tuple[Column, ...]) -> str:
     )
     head = f'<tr><th scope="col">Setting</th>{heads}</tr>'
     return f'<table class="settings"><thead>{head}</thead><tbody>{body}</tbody></table>'
+
+
+def _file_name(path: str) -> str:
+    """Return the last part of a path: the folders are nobody's business."""
+    return re.split(r"[/\\]", path)[-1]
 
 
 def machine_list(analysis: Analysis) -> str:

@@ -90,6 +90,7 @@ class Column(msgspec.Struct, frozen=True, kw_only=True):
         type_name: quantisation.
         template_hash: of the chat template; empty where the file has none.
         vocabulary_hash: token ids of two columns mean the same where these are equal; empty where it is not known.
+        adapter_fingerprints: of the files of `adapters`, in their order; empty where they are not known.
         values: what is measured once for the file, by name: `file_bytes`.
         notices: what a person should know of it, a sentence each.
         error: why there is nothing of it, one sentence; empty where it ran.
@@ -103,6 +104,7 @@ class Column(msgspec.Struct, frozen=True, kw_only=True):
     params: ModelParams = ModelParams()
     sampling: SamplingParams = SamplingParams()
     adapters: tuple[Adapter, ...] = ()
+    adapter_fingerprints: tuple[str, ...] = ()
     template_hash: str = ""
     vocabulary_hash: str = ""
     values: dict[str, float] = {}

@@ -1,4 +1,4 @@
-"""Where runs lie: beginning one, going on with an interrupted one, and keeping one that is done with the chats."""
+"""Where runs lie: beginning one, going on with an interrupted one, reading its record, and keeping one that is done."""
 
 import shutil
 from pathlib import Path
@@ -6,13 +6,14 @@ from typing import NamedTuple
 
 import msgspec
 
-from app.compare.journal import ColumnEntry, begin_journal, open_journal, read_journal, written_at
-from app.compare.results import Comparison
+from app.compare.journal import ColumnEntry, begin_journal, is_journal, open_journal, read_journal, written_at
+from app.compare.results import Comparison, read_comparison
 from app.compare.runner import CompareRun, Services
 from app.compare.state import RunState
 from app.errors import RunError, StoreError, UsageError
 from app.paths import Paths
 from app.store import ChatStore, Run
+from engine import clean_text
 
 LAST = "last"
 KIND = "compare"
@@ -48,7 +49,7 @@ def resume_run(name: str, paths: Paths, services: Services) -> tuple[CompareRun,
         UsageError: there is no such run.
         RunError: another program is going on with it, or it cannot be read.
     """
-    journal, found = open_journal(paths.runs_dir / _find(name, paths))
+    journal, found = open_journal(paths.runs_dir / _find(name, paths, is_open=True))
     state = RunState(found.header, found.entries)
     lost = None
     if found.num_lost:
@@ -59,6 +60,32 @@ def resume_run(name: str, paths: Paths, services: Services) -> tuple[CompareRun,
             state.take(ColumnEntry(column))
             journal.append(ColumnEntry(column))
     return CompareRun(state, journal, services), lost
+
+
+def read_record(name: str, paths: Paths) -> Comparison:
+    """Return the comparison that a person names, as far as it got.
+
+    Args:
+        name: a report, a JSON file of one, the folder of a run, the beginning of the id of a run here, or `last`.
+
+    Raises:
+        UsageError: it names no comparison, or a damaged one.
+        RunError: the run cannot be read.
+    """
+    try:
+        path = Path(name).expanduser()
+        is_there = path.exists()
+    except (OSError, ValueError, RuntimeError):  # no such user, a NUL byte, a name too long
+        path, is_there = Path(name), False
+    if is_there and path.is_dir() and written_at(path) is None:
+        raise UsageError(f"No comparison is in {clean_text(name)}.", "Give the folder of a run, or a report.")
+    if is_there and (path.is_dir() or is_journal(path)):
+        found = read_journal(path if path.is_dir() else path.parent)
+        return RunState(found.header, found.entries).comparison()
+    if is_there or path.name != name or path.suffix:
+        return read_comparison(path)
+    found = read_journal(paths.runs_dir / _find(name, paths, is_open=False))
+    return RunState(found.header, found.entries).comparison()
 
 
 def list_runs(paths: Paths) -> list[RunSummary]:
@@ -98,12 +125,13 @@ def keep(comparison: Comparison, paths: Paths) -> str | None:
     return None
 
 
-def _find(name: str, paths: Paths) -> str:
+def _find(name: str, paths: Paths, *, is_open: bool) -> str:
+    """Return the id of the run that a name means; `last` means one that was interrupted where it has to be open."""
     hint = "Begin a new comparison."
     if name == LAST:
-        found = next((summary.id for summary in list_runs(paths) if not summary.is_ended), None)
+        found = next((summary.id for summary in list_runs(paths) if not (is_open and summary.is_ended)), None)
         if found is None:
-            raise UsageError("No comparison was interrupted.", hint)
+            raise UsageError("No comparison was interrupted." if is_open else "There is no comparison yet.", hint)
         return found
     ids = [folder.name for folder in _folders(paths.runs_dir) if folder.name.startswith(name)]
     if len(ids) != 1 or len(name) < _LEAST_ID:

@@ -47,7 +47,7 @@ from app.compare.time_left import TimeLeft
 from app.compare.watched_file import FileFault, WatchedFile
 from app.energy import EnergyMeter
 from app.settings import Settings
-from engine import EngineClient, EngineError, ModelParams
+from engine import EngineClient, EngineError, ModelDescription, ModelParams
 
 _LOG = logging.getLogger(__name__)
 _POLL_S = 0.2  # after which a pause sees that the run is to stop
@@ -269,14 +269,16 @@ class CompareRun:
         self._files[column.id].read_through()
         self._services.on_event(ColumnLoading(column.id))
         began = time.perf_counter()
-        worker = ColumnWorker(self._services.make_client(), self._inbox)
-        self._workers[key] = _Loaded(worker, {column.id})
         try:
-            self._note_engine(worker)
-            model = worker.load(column)
-            self._measure_bandwidth(worker, model.n_threads)
+            worker, model = self._start(key, column)
+            if str(model.n_threads) not in self._bandwidth:
+                self._bandwidth[str(model.n_threads)] = worker.measure_machine().read_bandwidth
+                # What was read for that would count as memory of the model.
+                self._workers.pop(key).worker.close()
+                worker, model = self._start(key, column)
         except EngineError as error:
-            self._workers.pop(key).worker.close()
+            if key in self._workers:
+                self._workers.pop(key).worker.close()
             self._fail(column, error.message, error.hint)
             return None
         if self._plan.mode is Mode.RACE:
@@ -289,16 +291,19 @@ class CompareRun:
         self._services.on_event(ColumnLoaded(column.id, model))
         return worker
 
+    def _start(self, key: tuple[object, ...], column: Column) -> tuple[ColumnWorker, ModelDescription]:
+        """Load a model into an engine of its own."""
+        worker = ColumnWorker(self._services.make_client(), self._inbox)
+        self._workers[key] = _Loaded(worker, {column.id})
+        self._note_engine(worker)
+        return worker, worker.load(column)
+
     def _note_engine(self, worker: ColumnWorker) -> None:
         engine = worker.describe()
         if self.state.engine is None:
             self._keep(EngineEntry(engine))
         elif self.state.engine.library != engine.library:
             self._keep(NoteEntry("The run was gone on with on another version of llama.cpp."))
-
-    def _measure_bandwidth(self, worker: ColumnWorker, n_threads: int) -> None:
-        if str(n_threads) not in self._bandwidth:
-            self._bandwidth[str(n_threads)] = worker.measure_machine().read_bandwidth
 
     def _close_workers(self, kept: set[tuple[object, ...]]) -> None:
         for key in [key for key in self._workers if key not in kept]:

@@ -15,9 +15,10 @@ from PySide6.QtWidgets import QApplication
 
 from app.adapter_files import open_adapter_files
 from app.desktop.bridge.engine_bridge import EngineBridge
-from app.desktop.building import LazyParser, WindowParts, build_window
+from app.desktop.building import WindowParts, build_window
 from app.desktop.models_shelf import Shelf
 from app.desktop.rendering.highlighting import lex
+from app.desktop.rendering.lazy_parser import LazyParser
 from app.desktop.session.model_session import ChosenModel, Starter
 from app.desktop.session.user_settings import UserSettings
 from app.desktop.settings_saving import SettingsSaving
@@ -36,6 +37,7 @@ __all__ = ["build_window", "run_window"]
 
 if TYPE_CHECKING:
     from app.desktop.compare_source import CompareSource
+    from app.draft_models import DraftFiles
 
 _LOG = logging.getLogger(__name__)
 # How long a thread that computes, as one that colours code, may keep the window's thread waiting each time.
@@ -74,6 +76,7 @@ def run_window(paths: Paths, *, model: str | None, fake_engine: bool) -> int:
         settings_file=str(paths.settings_file),
         cache_dir=str(paths.prompt_cache_dir),
         adapter_files=open_adapter_files(paths),
+        draft_files=lambda: _draft_files(paths),
         comparing=lambda user: _compare_source(paths, user, fake_engine=fake_engine),
     )
     saving.begin(parts.background, parts.actions.show_notice, parts.window.notices.dismiss)
@@ -138,6 +141,12 @@ def _shelf(paths: Paths, user: UserSettings, bridge: EngineBridge, *, fake_engin
     from app.desktop.library_opening import open_shelf
 
     return open_shelf(paths, user, bridge, lambda: ProcessClient(fake=fake_engine))
+
+
+def _draft_files(paths: Paths) -> "DraftFiles":
+    from app.draft_models import open_draft_files
+
+    return open_draft_files(paths)
 
 
 def _compare_source(paths: Paths, user: UserSettings, *, fake_engine: bool) -> "CompareSource":

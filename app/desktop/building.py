@@ -16,14 +16,16 @@ from app.desktop.chat_keeping import ChatKeeping
 from app.desktop.chat_presenter import ChatPresenter
 from app.desktop.code_saving import CodeSaving
 from app.desktop.compare_opening import ComparePlace
+from app.desktop.document_presenter import DocumentPresenter
+from app.desktop.draft_presenter import DraftPresenter, draft_choice_of, files_beside_model
 from app.desktop.find_presenter import FindPresenter
 from app.desktop.inspector_presenter import InspectorParts, InspectorPresenter
 from app.desktop.list_presenter import ListPresenter
 from app.desktop.models_presenter import ModelsPresenter
 from app.desktop.models_shelf import MakeShelf
-from app.desktop.rendering.blocks import BlockParser
 from app.desktop.rendering.formula_images import FormulaImages
 from app.desktop.rendering.highlighting import CodeLexer
+from app.desktop.rendering.lazy_parser import LazyParser
 from app.desktop.session.chat_format_choice import ChatFormatChoice
 from app.desktop.session.chat_recorder import ChatRecorder
 from app.desktop.session.chat_settings import ChatSettings
@@ -41,6 +43,7 @@ from app.desktop.widgets.adapter_panel import AdapterPanel
 from app.desktop.widgets.chat_view import ChatView
 from app.desktop.widgets.composer import Composer
 from app.desktop.widgets.crash_card import CrashCard
+from app.desktop.widgets.draft_panel import DraftPanel
 from app.desktop.widgets.find_bar import FindBar
 from app.desktop.widgets.inspector import Inspector
 from app.desktop.widgets.load_panel import LoadPanel
@@ -63,6 +66,7 @@ from engine import EngineClient, SamplingParams
 
 if TYPE_CHECKING:
     from app.desktop.compare_source import CompareSource
+    from app.draft_models import DraftFiles
 
 # The window is gone at once; the engine gets this long before it is ended by force.
 _CLOSE_TIMEOUT_S = 1.5
@@ -90,6 +94,7 @@ class WindowParts:
     readouts: Readouts
     sampling: SamplingPanel
     adapters: AdapterPresenter
+    drafts: DraftPresenter
     load_panel: LoadPanel
     system_prompt: SystemPromptEdit
     window: MainWindow
@@ -118,6 +123,7 @@ class WindowParts:
         self.background.close()
         self.compare.close()
         self.adapters.close()
+        self.drafts.close()
         self.serial.close()
         self.jobs.close()
         self.bridge.close(timeout_s)
@@ -138,6 +144,7 @@ def build_window(
     settings_file: str = "",
     cache_dir: str = "",
     adapter_files: AdapterFiles | None = None,
+    draft_files: "Callable[[], DraftFiles] | None" = None,
     open_link: Callable[[str], object] | None = None,
     comparing: "Callable[[UserSettings], CompareSource] | None" = None,
 ) -> WindowParts:
@@ -153,6 +160,7 @@ def build_window(
         settings_file: where the settings are kept, to be shown.
         cache_dir: where the engine keeps what it has read of chats; empty is nowhere.
         adapter_files: finds adapters; None looks beside the model alone.
+        draft_files: makes what looks for draft models, when it is first needed; None looks beside the model alone.
         open_link: opens a target that the user agreed to; None hands it to the desktop.
         comparing: makes what the Compare page is fed from, when it is first wanted; None for a window without it.
     """
@@ -184,6 +192,7 @@ def build_window(
         sampling=sampling_of,
         chat_format=lambda: formats.chosen,
         costs=ReplyCosts(user, model),
+        speculative=lambda sampling: draft_choice_of(user, model).params(sampling),
     )
     chats = Chats(around, serial)
     kept = KeptPrompts(bridge, model=model, chats=chats, settings=user, folder=cache_dir, background=serial)
@@ -194,7 +203,7 @@ def build_window(
         load_panel=LoadPanel(theme),
         system_prompt=SystemPromptEdit(theme),
     )
-    adapter_panel = AdapterPanel(theme)
+    adapter_panel, draft_panel = AdapterPanel(theme), DraftPanel(theme)
     picker = ModelPicker(theme, starter, settings.last_model)
     sidebar, find_bar = Sidebar(theme), FindBar(theme)
     window = MainWindow(
@@ -210,6 +219,7 @@ def build_window(
             inspector.load_panel,
             inspector.system_prompt,
             adapters=adapter_panel,
+            drafting=draft_panel,
         ),
         sidebar=sidebar,
         find_bar=find_bar,
@@ -256,6 +266,24 @@ def build_window(
         files=adapter_files or AdapterFiles(None),
         settings=user,
         background=SerialBackground(bridge),
+        show_notice=lambda notice: actions.show_notice(notice),
+    )
+    drafts = DraftPresenter(
+        window,
+        draft_panel,
+        model=model,
+        bridge=bridge,
+        files=draft_files or files_beside_model,
+        settings=user,
+        background=SerialBackground(bridge),
+        show_notice=lambda notice: actions.show_notice(notice),
+    )
+    DocumentPresenter(
+        window,
+        chats=chats,
+        bridge=bridge,
+        model=model,
+        background=background,
         show_notice=lambda notice: actions.show_notice(notice),
     )
     jobs = ModelJobs(bridge)
@@ -336,6 +364,7 @@ def build_window(
         readouts=inspector.readouts,
         sampling=inspector.sampling,
         adapters=adapters,
+        drafts=drafts,
         load_panel=inspector.load_panel,
         system_prompt=inspector.system_prompt,
         window=window,
@@ -366,17 +395,3 @@ def _open_hit(chats: Chats, find: FindPresenter, chat_id: str, node_id: str | No
             find.show_hit(node_id, text)
 
     chats.open(chat_id, node_id=node_id, then=show)
-
-
-class LazyParser:
-    """Makes the parser when it is first asked for: it is not loaded before the first paint."""
-
-    def __init__(self) -> None:
-        self._parser: BlockParser | None = None
-
-    def __call__(self) -> BlockParser:
-        if self._parser is None:
-            from app.desktop.rendering.renderer import Renderer
-
-            self._parser = Renderer()
-        return self._parser

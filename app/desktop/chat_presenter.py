@@ -13,7 +13,7 @@ from app.desktop.session.conversation import Conversation
 from app.desktop.session.token_counts import DraftCount, TokenCounts
 from app.desktop.session.turns import ReplyState, ReplyTurn, Turn, TurnAction, UserTurn
 from app.desktop.theme.theme import Theme
-from app.desktop.widgets.composer_draft import Draft, read_draft
+from app.desktop.widgets.composer_draft import Draft, read_draft, text_of_all
 from app.desktop.widgets.details_card import DetailsCard
 from app.desktop.widgets.main_window import MainWindow
 from app.desktop.widgets.notices import Notice
@@ -82,7 +82,7 @@ class ChatPresenter(QObject):
         waiting = [self.conversation.queue.take() for _ in range(len(self.conversation.queue))]
         self.conversation.stop()
         if waiting:
-            self._window.composer.give_back("\n\n".join(waiting))
+            self._window.composer.give_back(text_of_all(waiting))
 
     def retry(self) -> None:
         """Ask for the last reply once more."""
@@ -178,7 +178,7 @@ class ChatPresenter(QObject):
         """Make what waits to be sent a part of the drafts; the window is about to close."""
         self._window.composer.flush_draft()
         for conversation in self._chats.live:
-            waiting = "\n\n".join(message.text for message in conversation.queue)
+            waiting = text_of_all([message.text for message in conversation.queue])
             if waiting:
                 _put_above_draft(conversation, waiting)
         self._chats.save_drafts()
@@ -219,7 +219,9 @@ class ChatPresenter(QObject):
         """Say what sending a message will load."""
         label = isolated(shortened(self._model_to_load(self.conversation), 40))
         words = self.tr("Message. {} is loaded when you send it.").format(label)
-        self._window.composer.set_placeholder(words if label else self.tr("Message"))
+        is_private = self.conversation.chat.is_private
+        usual = self.tr("Private message, kept in memory only") if is_private else self.tr("Message")
+        self._window.composer.set_placeholder(words if label else usual)
 
     # What the chat does
 
@@ -265,8 +267,13 @@ class ChatPresenter(QObject):
         self.show_model()
 
     def _show_title(self) -> None:
-        title = self.conversation.chat.title
-        self._window.top_bar.set_title(title)
+        chat = self.conversation.chat
+        title = chat.title
+        self._window.top_bar.set_private(chat.is_private)
+        self._window.chat_view.empty_state.set_private(chat.is_private)
+        self._window.top_bar.set_title(title or (self.tr("New private chat") if chat.is_private else ""))
+        if chat.is_private:  # others see what windows are called
+            title = self.tr("Private chat")
         line = isolated(shortened(title, 100)).replace("[*]", "[*][*]")  # where Qt would mark a change
         self._window.setWindowTitle(self.tr("{title} – Fireside").format(title=line) if line else "Fireside")
 

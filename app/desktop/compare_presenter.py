@@ -6,7 +6,6 @@ from pathlib import Path
 from typing import Protocol
 
 from PySide6.QtCore import QObject
-from PySide6.QtWidgets import QFileDialog
 
 from app.compare.events import (
     CellDone,
@@ -33,6 +32,7 @@ from app.desktop.session.compare_setup import CompareSetup, Interrupted, ModelOp
 from app.desktop.session.model_session import ModelSession, ModelState
 from app.desktop.widgets import notices
 from app.desktop.widgets.compare_page import ComparePage
+from app.desktop.widgets.compare_report import ask_report
 from app.desktop.widgets.figures import count_text, duration_text
 from app.desktop.widgets.main_window import MainWindow
 
@@ -51,6 +51,9 @@ class Source(Protocol):
 
     def plan(self, setup: CompareSetup, chats: Sequence[PastChat] = ()) -> Comparison:
         """Return what is to be done."""
+
+    def plan_again(self, record: Comparison) -> Comparison:
+        """Return the plan of a comparison once more, with the files as they are now."""
 
     def begin(self, plan: Comparison, on_event: OnRunEvent) -> tuple[CompareRun, str | None]:
         """Return a new run."""
@@ -94,11 +97,13 @@ class ComparePresenter(QObject):
         self._doing = ""
         self._asked_diff = 0
         self._stopped = ""  # the run that can be gone on with
+        self._finished: Comparison | None = None  # the one that can be run again
         self.page = page
         page.hide()
         page.closed.connect(lambda: window.show_page(None))
         page.pause_toggled.connect(self._on_pause)
         page.stop_requested.connect(self._on_stop)
+        page.again_requested.connect(self.run_again)
         page.setup.start_requested.connect(self.start)
         page.setup.resume_requested.connect(self.resume)
         page.setup.unload_requested.connect(self._on_unload)
@@ -107,7 +112,7 @@ class ComparePresenter(QObject):
         page.columns.turn_submitted.connect(lambda *_: self._show_running())
         page.columns.chat_requested.connect(self.go_on_as_chat)
         page.diff.pair_chosen.connect(self._on_pair)
-        page.result.report_requested.connect(self._ask_report)
+        page.result.report_requested.connect(lambda: ask_report(window, self.save_report))
         page.result.bar_changed.connect(self._on_bar_changed)
         for signal in (model.changed, chats.marks_changed):
             signal.connect(self._show_loaded)
@@ -140,6 +145,12 @@ class ComparePresenter(QObject):
         if not self._job.is_running:
             self._begin(lambda on_event: self._source.resume(run_id, on_event))
 
+    def run_again(self) -> None:
+        """Compare once more what has come to its end."""
+        record = self._finished
+        if record is not None and not self._job.is_running:
+            self._begin(lambda on_event: self._source.begin(self._source.plan_again(record), on_event))
+
     def go_on_as_chat(self, lane: LaneKey) -> None:
         """Open a chat with what was said in a lane, and with its model."""
         board = self._board
@@ -168,7 +179,7 @@ class ComparePresenter(QObject):
 
     def _begin(self, make: Callable[[OnRunEvent], tuple[CompareRun, str | None]]) -> None:
         self.page.setup.show_interrupted(None)
-        self._stopped = ""
+        self._stopped, self._finished = "", None
         self._job.start(make)
         self._progress, self._doing = Progress(0, 0, None), self.tr("Looking at the models …")
         self._show_running()
@@ -235,11 +246,12 @@ class ComparePresenter(QObject):
             self.page.columns.show_board(self._board)
         can_go_on = not ended.is_finished and ended.is_saved
         self._stopped = ended.comparison.id if can_go_on else ""
+        self._finished = ended.comparison if ended.is_finished else None
         self._show_running()
         self.page.columns.set_running(is_running=not ended.is_finished)  # a run that was stopped takes no message
         done, total = self._progress.num_done, self._progress.num_total
         if ended.is_finished:
-            words = self.tr("Done: {done} replies.")
+            words = self.tr("Done: one reply.") if done == 1 else self.tr("Done: {done} replies.")
         elif ended.is_saved:
             words = self.tr("Stopped: {done} of {total} replies are kept.")
         else:
@@ -303,9 +315,11 @@ class ComparePresenter(QObject):
         self._tell()
 
     def _show_running(self) -> None:
-        self.page.set_running(is_running=self._job.is_running, can_go_on=self._job.is_paused or bool(self._stopped))
+        is_running, is_done = self._job.is_running, self._finished is not None
+        can_go_on = self._job.is_paused or bool(self._stopped)
+        self.page.set_running(is_running=is_running, can_go_on=can_go_on, can_begin_again=is_done and not is_running)
         self.page.show_line(is_shown=True)
-        if self._job.is_running:
+        if is_running:
             self._tell()
 
     def _tell(self) -> None:
@@ -361,22 +375,6 @@ class ComparePresenter(QObject):
                 self.page.diff.show_diff(diff)
 
         self._background.run(lambda: word_diff(*texts), show, self._on_failed)
-
-    def _ask_report(self) -> None:
-        kinds = ";;".join(
-            (
-                f"{self.tr('Report')} (*.html)",
-                f"{self.tr('Record')} (*.json)",
-                f"{self.tr('Table')} (*.csv)",
-                f"{self.tr('Text')} (*.md)",
-            )
-        )
-        dialog = QFileDialog(self._window, self.tr("Save report"), "comparison.html", kinds)
-        dialog.setAcceptMode(QFileDialog.AcceptMode.AcceptSave)
-        dialog.setDefaultSuffix("html")
-        dialog.fileSelected.connect(lambda path: self.save_report(Path(path)))
-        dialog.finished.connect(dialog.deleteLater)
-        dialog.open()
 
     def _on_failed(self, error: Exception) -> None:
         message, hint = _words(error)

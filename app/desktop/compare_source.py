@@ -5,6 +5,8 @@ from pathlib import Path
 
 import msgspec
 
+from app.compare.again import plan_again
+from app.compare.column_words import told_settings
 from app.compare.plan import (
     column_of,
     context_for,
@@ -18,7 +20,6 @@ from app.compare.room_check import RoomCheck
 from app.compare.run_folder import begin_run, keep, list_runs, resume_run
 from app.compare.runner import CompareRun, OnRunEvent, Services
 from app.desktop.session.compare_setup import (
-    CACHE_TYPES,
     CHATS,
     SHORT,
     TYPED,
@@ -34,7 +35,7 @@ from app.model_choice import choose_model
 from app.model_library import open_library
 from app.paths import Paths
 from app.settings import Settings
-from engine import ChatMessage, EngineClient, ModelParams, Role, SamplingParams
+from engine import Adapter, ChatMessage, EngineClient, ModelParams, Role, SamplingParams
 from models import STARTER_LABEL, STARTER_NAME, ModelKind, ModelsError, find_starter
 
 _TURNS = 4  # for which the context has room, so that the chats can be gone on with
@@ -105,6 +106,14 @@ class CompareSource:
             watts=self._settings().power_watts,
         )
 
+    def plan_again(self, record: Comparison) -> Comparison:
+        """Return the plan of a comparison once more, with the files as they are now.
+
+        Raises:
+            UsageError: the record holds nothing to compare.
+        """
+        return plan_again(record, self._settings(), self._paths, is_fake=self._is_fake)
+
     def begin(self, plan: Comparison, on_event: OnRunEvent) -> tuple[CompareRun, str | None]:
         """Return a new run, and a sentence where it cannot be saved as it goes."""
         return begin_run(plan, self._paths, self._services(on_event))
@@ -125,32 +134,31 @@ class CompareSource:
         return Services(self._make_client, self._settings(), on_event, RoomCheck(self._paths, self._make_client))
 
     def _column(self, column: ColumnSetup, setup: CompareSetup, n_ctx: int, at_once: int) -> Column:
-        params = ModelParams(n_ctx=n_ctx, n_seq_max=at_once, type_k=column.cache, type_v=column.cache)
-        sampling = fair_sampling(setup.max_tokens)
-        if setup.mode is Mode.SAMPLES or column.temperature:
+        usual = ModelParams(n_ctx=n_ctx, n_seq_max=at_once)
+        params = msgspec.structs.replace(usual, type_k=column.cache, type_v=column.cache, n_threads=column.n_threads)
+        is_samples = setup.mode is Mode.SAMPLES
+        greedy = sampling = fair_sampling(setup.max_tokens)
+        if is_samples or column.temperature:
             sampling = SamplingParams(
-                temperature=column.temperature,
-                seed=0,
-                max_tokens=setup.max_tokens,
-                reproducible=setup.mode is not Mode.SAMPLES,
+                temperature=column.temperature, seed=0, max_tokens=setup.max_tokens, reproducible=not is_samples
             )
-        told = _settings_words(column, setup.mode)
+        adapters = (Adapter(path=column.adapter, scale=column.scale),) if column.adapter else ()
+        told = told_settings(params, sampling, adapters, usual=(usual, sampling if is_samples else greedy))
         if self._is_fake:
-            return Column(id="", label=f"{column.model}{told}", path=column.model, params=params, sampling=sampling)
+            return Column(
+                id="",
+                label=f"{column.model}{told}",
+                path=column.model,
+                params=params,
+                sampling=sampling,
+                adapters=adapters,
+            )
         try:
             chosen = choose_model(column.model, self._settings(), self._paths)
-            made = column_of(chosen, params=params, sampling=sampling)
-            return msgspec.structs.replace(made, label=f"{made.label}{told}")
+            made = column_of(chosen, params=params, sampling=sampling, adapters=adapters)
         except (AppError, ModelsError) as error:
-            return failed_column(column.model, error, params=params, sampling=sampling)
-
-
-def _settings_words(column: ColumnSetup, mode: Mode) -> str:
-    """Return what tells a column from one of the same model with the usual settings."""
-    words = f" · {column.cache} cache" if column.cache != CACHE_TYPES[0] else ""
-    if column.temperature and mode is not Mode.SAMPLES:
-        words += f" · temperature {column.temperature:g}"
-    return words
+            made = failed_column(column.model, error, params=params, sampling=sampling, adapters=adapters)
+        return msgspec.structs.replace(made, label=f"{made.label}{told}")
 
 
 def _prompts(setup: CompareSetup, chats: Sequence[PastChat]) -> PromptSet:

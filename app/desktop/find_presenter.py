@@ -3,6 +3,7 @@
 from PySide6.QtCore import QObject, QTimer
 
 from app.desktop.session.chats import Chats
+from app.desktop.session.turns import words_of
 from app.desktop.widgets.find_bar import FindBar, find_in_turns
 from app.desktop.widgets.main_window import MainWindow
 
@@ -56,7 +57,7 @@ class FindPresenter(QObject):
         self._look()
 
     def _look(self) -> None:
-        turns = [(turn.turn_id, turn.text) for turn in self._chats.current.turns]
+        turns = [(turn.turn_id, words_of(turn)) for turn in self._chats.current.turns]
         place = self._window.chat_view.place()
         self._bar.set_places(find_in_turns(turns, self._query), near=place[0] if place else None)
 

@@ -7,6 +7,7 @@ from PySide6.QtCore import QObject
 
 from app.desktop.bridge.background import Background
 from app.desktop.itemmodels.chat_list import chat_entries
+from app.desktop.rendering.plain import isolated, shortened
 from app.desktop.session.chats import Chats
 from app.desktop.widgets.main_window import MainWindow
 from app.desktop.widgets.notices import Notice
@@ -14,7 +15,7 @@ from app.desktop.widgets.sidebar import Sidebar
 from app.desktop.widgets.trash_page import TrashPage
 from app.store import ChatRow
 
-_DELETED, _FORGOTTEN = "chat-deleted", "chat-forgotten"
+_DELETED, _FORGOTTEN, _PRIVATE = "chat-deleted", "chat-forgotten", "chat-private"
 
 
 class ListPresenter(QObject):
@@ -51,7 +52,7 @@ class ListPresenter(QObject):
         sidebar.chat_opened.connect(self._open)
         sidebar.renamed.connect(chats.rename)
         sidebar.pin_toggled.connect(lambda chat_id, is_pinned: chats.set_pinned(chat_id, is_pinned=is_pinned))
-        sidebar.delete_requested.connect(lambda chat_id: chats.delete(chat_id, self._titles.get(chat_id, "")))
+        sidebar.delete_requested.connect(self._delete)
         sidebar.forget_requested.connect(self._on_forget)
         sidebar.search_changed.connect(self._on_search_changed)
         sidebar.trash_requested.connect(self.show_trash)
@@ -68,7 +69,7 @@ class ListPresenter(QObject):
 
     def delete_current(self) -> None:
         """Put the shown chat into the trash."""
-        self._chats.delete(self._chats.current.chat.id)
+        self._delete(self._chats.current.chat.id)
 
     def rename_current(self) -> None:
         """Let the title of the shown chat be typed in the list."""
@@ -100,14 +101,31 @@ class ListPresenter(QObject):
         self._window.show_page(None)
         self._chats.open(chat_id)
 
+    def _delete(self, chat_id: str) -> None:
+        """Put a chat into the trash; a private one is gone, which is asked before."""
+        if chat_id not in self._chats.private_ids:
+            self._chats.delete(chat_id, self._titles.get(chat_id, ""))
+            return
+        if self._chats.current.chat.id == chat_id and not self._chats.current.chat.is_begun:
+            self._chats.close_private(chat_id)
+            return
+        text = self.tr("Close this private chat? Nothing of it is kept, and it cannot be brought back.")
+        actions = ((self.tr("Close it"), lambda: self._close_private(chat_id)),)
+        title = isolated(shortened(self._titles.get(chat_id, ""), 60))
+        self._show_notice(Notice(key=_PRIVATE, text=text, hint=title, actions=actions))
+
+    def _close_private(self, chat_id: str) -> None:
+        self._window.notices.dismiss(_PRIVATE)
+        self._chats.close_private(chat_id)
+
     def _on_search_changed(self, text: str) -> None:
         if text.strip():
             self._chats.search(text)
 
     def _on_rows_changed(self, rows: Sequence[ChatRow]) -> None:
         self._titles = {row.id: row.title for row in rows}
-        now = datetime.datetime.now().astimezone()
-        self._background.run(lambda: chat_entries(rows, now), self._sidebar.show_entries, self._on_failed)
+        now, private_ids = datetime.datetime.now().astimezone(), self._chats.private_ids
+        self._background.run(lambda: chat_entries(rows, now, private_ids), self._sidebar.show_entries, self._on_failed)
 
     def _on_trash_read(self, rows: Sequence[ChatRow]) -> None:
         self._trash.show_rows(rows, self._retention_days())

@@ -97,8 +97,8 @@ class WindowActions(QObject):
             "quit": self._quit,
         }
         of_window = window_keys(window, theme, calls)
-        of_lists = list_keys(lists, find, self.new_chat)
-        self._in_menu = (*of_lists[:3], *of_window)
+        of_lists = list_keys(lists, find, new_chat=self.new_chat, new_private=self.new_private_chat)
+        self._in_menu = (*of_lists[:4], *of_window)
         self._beside_chat = (*of_lists, *of_window)
         install(window, self.shortcuts)
         self._connect_model()
@@ -163,6 +163,12 @@ class WindowActions(QObject):
         """Show an empty chat; the others are in the list."""
         self._window.show_page(None)
         self._chats.new_chat()
+        self._window.composer.text_edit.setFocus()
+
+    def new_private_chat(self) -> None:
+        """Show an empty chat of which nothing is written."""
+        self._window.show_page(None)
+        self._chats.new_chat(is_private=True)
         self._window.composer.text_edit.setFocus()
 
     def ask_about_link(self, target: str) -> None:
@@ -261,6 +267,8 @@ class WindowActions(QObject):
             page.changed.connect(self._settings.set)
             page.clear_requested.connect(self._kept.clear)
             self._kept.described.connect(page.cache.show_kept)
+            self._kept.described.connect(page.documents.show_kept)
+            page.documents.forget_requested.connect(self._kept.forget_named)
             page.closed.connect(lambda: self._window.show_page(None))
         self._settings_page.show_settings(self._settings.now)
         self._kept.describe()

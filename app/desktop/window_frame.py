@@ -52,7 +52,7 @@ class WindowFrame(QObject):
         return dataclasses.replace(
             self._window.state(),
             collapsed=tuple(sorted(self._window.inspector.collapsed)),
-            chat_id=chat.id if chat.is_begun else None,
+            chat_id=chat.id if chat.is_begun and not chat.is_private else None,
         )
 
     def _save(self, table: Mapping[str, Any]) -> None:

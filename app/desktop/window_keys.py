@@ -32,6 +32,18 @@ def chat_keys(chat: ChatPresenter, window: MainWindow, send_key: SendKey) -> tup
             keys=("Shift+Esc", "Ctrl+J"),
             call=window.composer.text_edit.setFocus,
         ),
+        Shortcut(
+            group=writing,
+            label=_tr("Attach files"),
+            keys=("Ctrl+Shift+A",),
+            call=window.composer.attach_requested.emit,
+        ),
+        Shortcut(
+            group=writing,
+            label=_tr("Have it read ahead"),
+            keys=("Ctrl+Shift+P",),
+            call=window.composer.pasted.reading.prepare_requested.emit,
+        ),
         Shortcut(group=writing, label=_tr("Edit the last message"), keys=("Up",)),
         Shortcut(group=writing, label=_tr("Earlier and later messages"), keys=("Alt+Up", "Alt+Down")),
         Shortcut(group=writing, label=_tr("Stop the reply"), keys=("Esc", "Ctrl+."), call=chat.stop),
@@ -61,11 +73,14 @@ def chat_keys(chat: ChatPresenter, window: MainWindow, send_key: SendKey) -> tup
     )
 
 
-def list_keys(lists: ListPresenter, find: FindPresenter, new_chat: Callable[[], None]) -> tuple[Shortcut, ...]:
+def list_keys(
+    lists: ListPresenter, find: FindPresenter, *, new_chat: Callable[[], None], new_private: Callable[[], None]
+) -> tuple[Shortcut, ...]:
     """Return what is done with whole chats."""
     group = _tr("Chats")
     return (
         Shortcut(group=group, label=_tr("New chat"), keys=("Ctrl+N", "Ctrl+Shift+O"), call=new_chat),
+        Shortcut(group=group, label=_tr("New private chat"), keys=("Ctrl+Shift+N",), call=new_private),
         Shortcut(group=group, label=_tr("Search all chats"), keys=("Ctrl+K",), call=lists.search),
         Shortcut(group=group, label=_tr("Find in this chat"), keys=("Ctrl+F",), call=find.open),
         Shortcut(group=group, label=_tr("Next place"), keys=("F3",), call=lambda: find.go(1)),

@@ -5,6 +5,7 @@ To find all tokens that are allowed costs some milliseconds, to look at one some
 
 from typing import Protocol
 
+from engine.backend import Proposal
 from engine.errors import GrammarError
 from engine.grammar import Indices, Matcher
 
@@ -39,7 +40,7 @@ class ConstrainedSampler:
         self._asks_first = asks_first
         self._is_thinking = is_thinking
 
-    def sample(self, row: int) -> int:
+    def sample(self, row: int, proposal: Proposal | None = None) -> int:
         """See Sampler.
 
         Raises:

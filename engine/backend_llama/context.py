@@ -1,6 +1,7 @@
 """A loaded model with its context: batches in, logits out, and the sequences of its memory."""
 
 import ctypes
+import hashlib
 import sys
 from collections.abc import Sequence
 from typing import Any, NamedTuple
@@ -8,15 +9,16 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from engine.backend import AdapterKey, BatchPart, DecodeStatus, StateBytes, StateKeys
+from engine.backend import AdapterKey, BatchPart, DecodeStatus, DraftSampler, StateBytes, StateKeys
 from engine.backend_llama.adapters import ModelAdapters
+from engine.backend_llama.draft_sampler import new_draft_sampler
 from engine.backend_llama.library import library, native_function, native_log, return_memory
 from engine.backend_llama.sampler import LlamaSampler, new_sampler
 from engine.backend_llama.vocabulary import LlamaVocabulary
 from engine.errors import DecodeFailed
 from engine.grammar import Matcher
 from engine.messages import Adapter, MemoryKind, ModelDescription
-from engine.params import SamplingParams
+from engine.params import MAX_DRAFT, SamplingParams
 
 _WHOLE_STATE, _PARTIAL_STATE = 0, 1  # llama.cpp's flags: all of a sequence, or what its cells do not hold
 
@@ -91,7 +93,7 @@ class LlamaBackend:
         """See Backend."""
         end = 0
         self._output_index = []
-        for seq_id, position, tokens, wants_logits in parts:
+        for seq_id, position, tokens, wants_logits, num_drafted in parts:
             start, end = end, end + len(tokens)
             if not tokens or end > self._capacity:  # native code would write past its arrays
                 raise DecodeFailed("A step does not fit the batch.", "Please report it.")
@@ -104,8 +106,12 @@ class LlamaBackend:
                 self._positions[start:end] = range(position, position + end - start)
                 self._wants[start:end] = 0
                 self._seq_pointers[start:end] = self._seq_address_list[seq_id]
+            if num_drafted:
+                self._wants[end - 1 - num_drafted : end - 1] = 1
+                self._output_index.extend(range(end - 1 - num_drafted, end - 1))
             self._views.wants[end - 1] = wants_logits
-            self._output_index.append(end - 1)
+            if wants_logits:
+                self._output_index.append(end - 1)
         self._batch.n_tokens = end
         status = self._library.llama_decode(self.context, self._batch)
         if status == 0:
@@ -128,9 +134,14 @@ class LlamaBackend:
         *,
         matcher: Matcher | None = None,
         is_thinking: bool = False,
+        is_drafted: bool = False,
     ) -> LlamaSampler:
         """See Backend."""
-        return new_sampler(self, params, seed, prompt, matcher=matcher, is_thinking=is_thinking)
+        return new_sampler(self, params, seed, prompt, matcher=matcher, is_thinking=is_thinking, is_drafted=is_drafted)
+
+    def new_draft_sampler(self, params: SamplingParams, seed: int, *, num_ids: int | None = None) -> DraftSampler:
+        """See Backend."""
+        return new_draft_sampler(self, params, seed, min(num_ids or self.n_vocab, self.n_vocab))
 
     def load_adapters(self, adapters: Sequence[Adapter]) -> AdapterKey:
         """See Backend."""
@@ -150,11 +161,16 @@ class LlamaBackend:
 
     def logits(self, row: int) -> npt.NDArray[np.float32]:
         """See LogitSource."""
-        address = self._get_logits(self._context_address, self._output_index[row])
+        # A sampler may outlive its draft model.
+        address = self._get_logits(self._context_address, self._output_index[row]) if self.context else None
         if not address:
             raise DecodeFailed("The step has no logits.", "Please report it.")
         values = (ctypes.c_float * self.n_vocab).from_address(address)
         return np.frombuffer(memoryview(values), np.float32)
+
+    def row_digest(self, row: int) -> bytes:
+        """See Backend."""
+        return hashlib.blake2b(self.logits(row).data, digest_size=16).digest()
 
     @property
     def max_step_tokens(self) -> int:
@@ -164,6 +180,11 @@ class LlamaBackend:
         placing the second can drop cells that the first still looks at, without a word.
         """
         return int(self._library.llama_n_ubatch(self.context)) if self.n_swa > 0 else self._capacity
+
+    @property
+    def max_step_logits(self) -> int:
+        """See Backend."""
+        return len(self._seq_ids) + MAX_DRAFT
 
     @property
     def mixes_parts(self) -> bool:
@@ -245,6 +266,7 @@ class LlamaBackend:
             self._adapters.use(())
             self._library.llama_free(self.context)
             self.context = None
+            self._output_index = []
         if self.model:
             self._adapters.close()
             self._library.llama_model_free(self.model)

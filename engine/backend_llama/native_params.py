@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from engine.backend_llama import library as native
-from engine.params import FlashAttention, LoadMode, ModelParams, RopeScaling, SplitMode
+from engine.params import MAX_DRAFT, FlashAttention, LoadMode, ModelParams, RopeScaling, SplitMode
 from engine.threads import default_threads
 
 PROBE_TOKENS = 2  # of the first step after a load
@@ -100,8 +100,9 @@ def context_settings(params: ModelParams, *, n_ctx: int, type_k: str, type_v: st
     chosen.n_batch = max(params.n_batch, params.n_ubatch, params.n_seq_max, PROBE_TOKENS)
     chosen.n_ubatch = max(params.n_ubatch, params.n_seq_max)  # some memories need a token of each in one micro-batch
     chosen.n_seq_max = params.n_seq_max
-    # One row of logits a sequence and step: by default half a gigabyte goes to rows nobody asks for.
-    chosen.n_outputs_max = params.n_seq_max
+    # A row of logits for each sequence, and for drafts: by default half a gigabyte goes to rows nobody asks for. Room
+    # for their results is taken now, room to hand them out when a step first asks for so many.
+    chosen.n_outputs_max = params.n_seq_max + MAX_DRAFT
     chosen.n_threads = chosen.n_threads_batch = threads
     chosen.flash_attn_type = _FLASH_ATTENTION[params.flash_attn]
     chosen.type_k = CACHE_TYPE_TABLE[type_k].number

@@ -1,6 +1,17 @@
 """Every message between front end and worker; no behaviour."""
 
-from engine.messages.cache import CacheDescribed, ClearCache, DescribeCache, ForgetChats, KeptPrompt, OpenChat, SetCache
+from engine.messages.cache import (
+    CacheDescribed,
+    ClearCache,
+    DescribeCache,
+    ForgetChats,
+    ForgetNamed,
+    KeptPrompt,
+    OpenChat,
+    PrepareCancelled,
+    Prepared,
+    SetCache,
+)
 from engine.messages.codec import PROTOCOL_VERSION, MessageError, decode_command, decode_event, encode
 from engine.messages.commands import (
     Abort,
@@ -15,6 +26,7 @@ from engine.messages.commands import (
     MeasureCacheTypes,
     MeasureMachine,
     Overflow,
+    Prepare,
     PromptMode,
     PromptOptions,
     RenderPrompt,
@@ -25,15 +37,19 @@ from engine.messages.commands import (
     ToolCall,
     UnloadModel,
 )
-from engine.messages.events import (
+from engine.messages.described import (
     BareLoopRun,
     CacheTypeRow,
     CacheTypesMeasured,
-    Counted,
-    Delta,
     Device,
     EngineDescribed,
     EngineDescription,
+    MachineMeasured,
+    MachineSpeed,
+)
+from engine.messages.events import (
+    Counted,
+    Delta,
     EngineDied,
     Event,
     Failed,
@@ -43,8 +59,6 @@ from engine.messages.events import (
     LoadCancelled,
     LoadProgress,
     LogLine,
-    MachineMeasured,
-    MachineSpeed,
     MemoryKind,
     ModelDescription,
     ModelLoaded,
@@ -53,6 +67,7 @@ from engine.messages.events import (
     Rendered,
     RequestState,
     StateChanged,
+    TextSpan,
     ThreadsChanged,
     ThreadsReason,
     TurnsDropped,
@@ -63,6 +78,7 @@ from engine.messages.importance import (
     ImportanceCancelled,
     ImportanceProgress,
 )
+from engine.messages.speculative import DraftDescription, DraftSet, SetDraft
 
 __all__ = [
     "PROTOCOL_VERSION",
@@ -83,6 +99,8 @@ __all__ = [
     "DescribeCache",
     "DescribeEngine",
     "Device",
+    "DraftDescription",
+    "DraftSet",
     "EngineDescribed",
     "EngineDescription",
     "EngineDied",
@@ -91,6 +109,7 @@ __all__ = [
     "FinishReason",
     "Finished",
     "ForgetChats",
+    "ForgetNamed",
     "Generate",
     "Hello",
     "ImportanceBuilt",
@@ -113,6 +132,9 @@ __all__ = [
     "OpenChat",
     "Overflow",
     "PrefillProgress",
+    "Prepare",
+    "PrepareCancelled",
+    "Prepared",
     "PromptMode",
     "PromptOptions",
     "RenderPrompt",
@@ -121,9 +143,11 @@ __all__ = [
     "Role",
     "RunBareLoop",
     "SetCache",
+    "SetDraft",
     "SetThreads",
     "Shutdown",
     "StateChanged",
+    "TextSpan",
     "ThreadsChanged",
     "ThreadsReason",
     "ToolCall",

@@ -7,7 +7,7 @@ import msgspec
 from engine.messages.commands import Command
 from engine.messages.events import Event
 
-PROTOCOL_VERSION = 4
+PROTOCOL_VERSION = 5
 
 _T = TypeVar("_T")
 

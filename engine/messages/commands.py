@@ -4,9 +4,10 @@ import enum
 
 import msgspec
 
-from engine.messages.cache import ClearCache, DescribeCache, ForgetChats, OpenChat, SetCache
+from engine.messages.cache import ClearCache, DescribeCache, ForgetChats, ForgetNamed, OpenChat, SetCache
 from engine.messages.importance import BuildImportance
-from engine.params import CacheParams, ModelParams, SamplingParams
+from engine.messages.speculative import SetDraft
+from engine.params import CacheParams, ModelParams, SamplingParams, SpeculativeParams
 from engine.text import clean_text
 
 
@@ -115,6 +116,7 @@ class LoadModel(msgspec.Struct, frozen=True, kw_only=True, tag=True):
         is_known: whether this file, unchanged, was loaded before with these settings; any other is tried in a process
             of its own first.
         cache: as SetCache; None leaves that as it is.
+        drafts: whether tokens will be drafted: what steps take for that is measured while nothing is asked.
     """
 
     request_id: str
@@ -122,6 +124,7 @@ class LoadModel(msgspec.Struct, frozen=True, kw_only=True, tag=True):
     params: ModelParams = ModelParams()
     is_known: bool = False
     cache: CacheParams | None = None
+    drafts: bool = False
 
 
 class CancelLoad(msgspec.Struct, frozen=True, kw_only=True, tag=True):
@@ -143,6 +146,8 @@ class Generate(msgspec.Struct, frozen=True, kw_only=True, tag=True):
         read_ahead: whether to read on when the reply has ended and the engine is idle, so that the next message's
             prompt starts later; it costs a moment of power, and no request waits for it.
         is_private: whether nothing of it may be written to disk.
+        speculative: whether tokens are drafted ahead.
+        is_fresh: whether it is computed even where its reply is stored; the new one takes that one's place.
     """
 
     request_id: str
@@ -153,10 +158,39 @@ class Generate(msgspec.Struct, frozen=True, kw_only=True, tag=True):
     adapters: tuple[Adapter, ...] = ()
     read_ahead: bool = True
     is_private: bool = False
+    speculative: SpeculativeParams = SpeculativeParams()
+    is_fresh: bool = False
+
+
+class Prepare(msgspec.Struct, frozen=True, kw_only=True, tag=True):
+    """Read the beginning of a prompt before anything is asked, and keep it under a name, for every chat that begins so.
+
+    Answered by PrefillProgress, then Prepared, PrepareCancelled (after Abort) or Failed. It is read while no reply is
+    computed: one that comes waits for a step at most.
+
+    Attributes:
+        messages: of the chat, up to the place where a question goes. The last one, where it is the user's, is one that
+            the question is written behind, as a document that stands before it.
+        options, adapters: as of the Generate that is to come; a beginning that is too long is refused.
+        name: what it is called in CacheDescribed, and forgotten by; several may have one.
+        chat_id: with whose chat it is dropped; None where it is of no chat.
+        is_private: whether nothing of it may be written to disk.
+    """
+
+    request_id: str
+    messages: tuple[ChatMessage, ...]
+    name: str
+    options: PromptOptions = PromptOptions()
+    adapters: tuple[Adapter, ...] = ()
+    chat_id: str | None = None
+    is_private: bool = False
+
+    def __post_init__(self) -> None:
+        _clean(self, "name")
 
 
 class Abort(msgspec.Struct, frozen=True, kw_only=True, tag=True):
-    """Stop one request; it ends with Finished and reason `abort`. Ignored when it has ended."""
+    """Stop one request; a reply ends with Finished and reason `abort`. Ignored when it has ended."""
 
     request_id: str
 
@@ -236,6 +270,7 @@ Command = (
     | CancelLoad
     | UnloadModel
     | Generate
+    | Prepare
     | Abort
     | CountTokens
     | RenderPrompt
@@ -243,12 +278,14 @@ Command = (
     | MeasureCacheTypes
     | MeasureMachine
     | SetThreads
+    | SetDraft
     | RunBareLoop
     | BuildImportance
     | SetCache
     | DescribeCache
     | ClearCache
     | ForgetChats
+    | ForgetNamed
     | OpenChat
     | Shutdown
 )

@@ -5,9 +5,16 @@ import enum
 import msgspec
 
 from engine.errors import ErrorInfo
-from engine.messages.cache import CacheDescribed
+from engine.messages.cache import CacheDescribed, PrepareCancelled, Prepared
+from engine.messages.described import (
+    BareLoopRun,
+    CacheTypesMeasured,
+    EngineDescribed,
+    MachineMeasured,
+)
 from engine.messages.importance import ImportanceBuilt, ImportanceCancelled, ImportanceProgress
-from engine.metrics import CacheReport, RequestMetrics
+from engine.messages.speculative import DraftSet
+from engine.metrics import CacheReport, RequestMetrics, SpeculativeStats
 
 
 class FinishReason(enum.Enum):
@@ -195,6 +202,7 @@ class Delta(msgspec.Struct, frozen=True, kw_only=True, tag=True):
         num_generated_tokens: tokens sampled so far.
         num_context_tokens: tokens this reply holds in the context so far.
         decode_s: seconds since the first token was sampled; with the count it gives the decode rate so far.
+        speculative: what drafting has done so far; None where it was not asked for.
     """
 
     request_id: str
@@ -204,6 +212,14 @@ class Delta(msgspec.Struct, frozen=True, kw_only=True, tag=True):
     decode_s: float
     thinking: str = ""
     was_thinking: bool = False
+    speculative: SpeculativeStats | None = None
+
+
+class TextSpan(msgspec.Struct, frozen=True):
+    """A part of a text, in characters, `end` not included."""
+
+    start: int
+    end: int
 
 
 class Finished(msgspec.Struct, frozen=True, kw_only=True, tag=True):
@@ -215,6 +231,8 @@ class Finished(msgspec.Struct, frozen=True, kw_only=True, tag=True):
         token_ids: the sampled tokens, a final end token left out.
         stop_string: the stop string that ended it, where one did.
         cache: what the prompt cache did for it.
+        speculative: what drafting did for it; None where it was not asked for.
+        drafted_spans: what of `text` came from accepted drafts, rising.
     """
 
     request_id: str
@@ -225,6 +243,8 @@ class Finished(msgspec.Struct, frozen=True, kw_only=True, tag=True):
     stop_string: str | None = None
     thinking: str = ""
     cache: CacheReport | None = None
+    speculative: SpeculativeStats | None = None
+    drafted_spans: tuple[TextSpan, ...] = ()
 
 
 class Failed(msgspec.Struct, frozen=True, kw_only=True, tag=True):
@@ -246,104 +266,6 @@ class Rendered(msgspec.Struct, frozen=True, kw_only=True, tag=True):
 
     request_id: str
     text: str
-
-
-class Device(msgspec.Struct, frozen=True, kw_only=True):
-    """A device the engine can compute on; bytes are None where the driver does not tell."""
-
-    name: str
-    description: str
-    kind: str
-    total_bytes: int | None
-    free_bytes: int | None
-
-
-class EngineDescription(msgspec.Struct, frozen=True, kw_only=True):
-    """Versions and devices of an engine.
-
-    Attributes:
-        binding: version of the Python binding.
-        library: version llama.cpp gives of itself.
-        features: what the library was built with, as it says itself.
-        default_threads: threads a model gets by default here.
-    """
-
-    binding: str
-    library: str
-    features: str
-    devices: tuple[Device, ...]
-    default_threads: int
-
-
-class EngineDescribed(msgspec.Struct, frozen=True, kw_only=True, tag=True):
-    """Answer to DescribeEngine."""
-
-    request_id: str
-    description: EngineDescription
-
-
-class CacheTypeRow(msgspec.Struct, frozen=True, kw_only=True):
-    """What a pair of cache types costs and brings with the loaded model.
-
-    Attributes:
-        bytes_per_token: of the cache, on average over the context.
-        total_bytes: of the cache at the model's context size.
-        prefill_rate, decode_rate: tokens a second, measured in a small context; None where it was not measured.
-        reason: why not, mostly that this model cannot use the pair; empty where it was measured.
-    """
-
-    type_k: str
-    type_v: str
-    bytes_per_token: int
-    total_bytes: int
-    prefill_rate: float | None
-    decode_rate: float | None
-    reason: str = ""
-
-
-class CacheTypesMeasured(msgspec.Struct, frozen=True, kw_only=True, tag=True):
-    """Answer to MeasureCacheTypes."""
-
-    request_id: str
-    rows: tuple[CacheTypeRow, ...]
-
-
-class MachineSpeed(msgspec.Struct, frozen=True, kw_only=True):
-    """What the processor can do, by the number of threads a model gets.
-
-    Attributes:
-        read_bandwidth: bytes a second out of memory: the fastest pass over a buffer that no cache holds.
-        buffer_bytes: of that buffer.
-        cache_bytes: of the last-level cache, 0 where the system does not tell.
-        matmul_rate: floating-point operations a second in a product of F16 matrices; None where it was not measured.
-    """
-
-    n_threads: int
-    read_bandwidth: float
-    buffer_bytes: int
-    cache_bytes: int
-    matmul_rate: float | None
-
-
-class MachineMeasured(msgspec.Struct, frozen=True, kw_only=True, tag=True):
-    """Answer to MeasureMachine."""
-
-    request_id: str
-    speed: MachineSpeed
-
-
-class BareLoopRun(msgspec.Struct, frozen=True, kw_only=True, tag=True):
-    """Answer to RunBareLoop.
-
-    Attributes:
-        prefill_s: seconds to read the prompts.
-        step_s: seconds of each step after that, the choice of the tokens included.
-    """
-
-    request_id: str
-    n_threads: int
-    prefill_s: float
-    step_s: tuple[float, ...]
 
 
 class EngineDied(msgspec.Struct, frozen=True, kw_only=True, tag=True):
@@ -383,5 +305,8 @@ Event = (
     | ImportanceBuilt
     | ImportanceCancelled
     | CacheDescribed
+    | DraftSet
+    | Prepared
+    | PrepareCancelled
     | EngineDied
 )

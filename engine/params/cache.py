@@ -16,6 +16,8 @@ class CacheParams(msgspec.Struct, frozen=True, kw_only=True):
     Attributes:
         folder: where snapshots are written; "" writes none.
         reuse: whether what the context itself holds of a prompt is used; else each is read from its beginning.
+        responses: whether whole replies are stored, and given again to just the same request; else those that are
+            there go.
 
     Raises:
         InvalidParams: a value is out of range.
@@ -49,6 +51,7 @@ class CacheParams(msgspec.Struct, frozen=True, kw_only=True):
     ] = None
     folder: str = ""
     reuse: bool = True
+    responses: bool = False
 
     def __post_init__(self) -> None:
         check_params(self)

@@ -43,6 +43,10 @@ class NgramIndex:
     def __len__(self) -> int:
         return len(self._tokens)
 
+    def begins(self, tokens: list[int]) -> bool:
+        """Return whether `tokens` begin with the ones that are here."""
+        return self._tokens == tokens[: len(self._tokens)]
+
     @property
     def num_unindexed(self) -> int:
         """Tokens that a later call takes into the index."""

@@ -96,6 +96,21 @@ def test_buffers_of_a_step_are_about_those_llama_cpp_plans(model: Path, n_ctx: i
     assert found == pytest.approx(size.compute_bytes, rel=0.2)
 
 
+@pytest.mark.parametrize("n_ubatch", [16, 512])
+@pytest.mark.parametrize("num_tokens", [64, 2_000, 50_000])
+def test_buffers_hold_the_results_of_a_draft_whatever_the_vocabulary(
+    tmp_path: Path, num_tokens: int, n_ubatch: int
+) -> None:
+    path = PLANNED_MODELS["olmo2"]._replace(num_tokens=num_tokens).write(tmp_path / "planned.gguf")
+    params = ModelParams(n_ctx=2048, n_threads=1, n_ubatch=n_ubatch)
+    info = read_gguf_info(path)
+    assert info.hyperparameters is not None
+    assert info.kv_layout is not None
+    [(size, _)] = plans(path, [params])
+    found = compute_bytes(info.hyperparameters, info.kv_layout, 2048, cache_settings(params))
+    assert found == pytest.approx(size.compute_bytes, rel=0.2, abs=0.1 * MIB)
+
+
 @pytest.mark.parametrize("free_mib", [64, 200, 400, 1000, 64_000])
 def test_context_is_the_one_the_engine_would_choose(starter_path: Path, free_mib: int) -> None:
     params = ModelParams(n_threads=1)

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from PySide6.QtWidgets import QApplication
@@ -34,7 +35,11 @@ def theme(_one_theme: Theme) -> Iterator[Theme]:
 def make_desk(theme: Theme, qtbot: QtBot, data_dir: Path) -> Iterator[Callable[..., Desk]]:
     made: list[Desk] = []
 
-    def make(choose: Callable[[str | None], Choice] = find_default_model) -> Desk:
+    def make(
+        choose: Callable[[str | None], Choice] = find_default_model,
+        settings: Settings | None = None,
+        draft_files: Callable[[], Any] | None = None,
+    ) -> Desk:
         client = ScriptedClient()
         opened: list[str] = []
         saved: list[tuple[str, object]] = []
@@ -44,7 +49,8 @@ def make_desk(theme: Theme, qtbot: QtBot, data_dir: Path) -> Iterator[Callable[.
             client,
             choose=choose,
             starter=lambda: Starter(name="starter", label="Starter model"),
-            settings=Settings(),
+            settings=settings or Settings(),
+            draft_files=draft_files,
             save=lambda name, value: saved.append((name, value)),
             known=KnownModels(data_dir / "known-models.json"),
             shelf=lambda *_: shelf,

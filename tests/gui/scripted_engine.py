@@ -62,7 +62,8 @@ class ScriptedClient:
 
 def finished(request_id: str, text: str, reason: FinishReason = FinishReason.STOP, **changes: object) -> Finished:
     """Return the end of a reply; `changes` are of its measures, but for those that Finished itself has."""
-    others = {name: changes.pop(name) for name in ("thinking", "stop_string", "token_ids", "cache") if name in changes}
+    own = ("thinking", "stop_string", "token_ids", "cache", "speculative", "drafted_spans")
+    others = {name: changes.pop(name) for name in own if name in changes}
     values: dict[str, object] = {"token_ids": ()}
     return Finished(
         request_id=request_id,

@@ -174,12 +174,12 @@ def test_menu_of_a_chat_forgets_what_is_cached_of_it(desk: Desk) -> None:
     assert any("read from the beginning" in notice.text for notice in desk.window.notices.notices)
 
 
-def test_tab_goes_from_the_limit_on_disk_to_the_buttons_and_on(
+def test_tab_goes_from_the_last_setting_of_the_cache_to_the_buttons_and_on(
     desk: Desk, open_settings: Callable[[], SettingsPage]
 ) -> None:
     page = open_settings()
     answer(desk, page, described(desk.client.last(DescribeCache).request_id))
-    page.row("chat_disk_mib").control.setFocus()
+    page.row("response_cache").control.setFocus()
     seen = []
     for _ in range(3):
         focused = QApplication.focusWidget()

@@ -11,6 +11,7 @@ from pytestqt.qtbot import QtBot
 from app.desktop.session.turns import ReplyTurn
 from app.desktop.theme.theme import Theme
 from app.desktop.widgets.adapter_panel import AdapterPanel
+from app.desktop.widgets.draft_panel import DraftPanel
 from app.desktop.widgets.inspector import WIDTH, Inspector
 from app.desktop.widgets.load_panel import LoadPanel
 from app.desktop.widgets.readouts import Readouts
@@ -44,7 +45,13 @@ class Bench:
         self.system_prompt = SystemPromptEdit(theme)
         self.adapters = AdapterPanel(theme)
         self.inspector = Inspector(
-            theme, self.readouts, self.sampling, self.load_panel, self.system_prompt, adapters=self.adapters
+            theme,
+            self.readouts,
+            self.sampling,
+            self.load_panel,
+            self.system_prompt,
+            adapters=self.adapters,
+            drafting=DraftPanel(theme),
         )
 
     def delta(self, count: int, *, thinking: str = "") -> None:
@@ -77,12 +84,12 @@ def bench(theme: Theme, qtbot: QtBot) -> Bench:
 
 
 def test_sections_fold_by_key_and_tell_of_it(bench: Bench, qtbot: QtBot) -> None:
-    assert bench.inspector.collapsed == {"system_prompt", "adapters", "model"}
+    assert bench.inspector.collapsed == {"system_prompt", "adapters", "drafting", "model"}
     head = bench.inspector.section("live").head
     head.setFocus()
     with qtbot.waitSignal(bench.inspector.collapsed_changed):
         QTest.keyClick(head, Qt.Key.Key_Space)
-    assert bench.inspector.collapsed == {"live", "system_prompt", "adapters", "model"}
+    assert bench.inspector.collapsed == {"live", "system_prompt", "adapters", "drafting", "model"}
     assert not bench.readouts.isVisible()
     with qtbot.assertNotEmitted(bench.inspector.collapsed_changed):
         bench.inspector.set_collapsed(["sampling", "no such section"])

@@ -17,6 +17,7 @@ from app.desktop.theme.theme import Theme
 from app.desktop.widgets.adapter_panel import AdapterPanel
 from app.desktop.widgets.chat_view import ChatView
 from app.desktop.widgets.composer import Composer
+from app.desktop.widgets.draft_panel import DraftPanel
 from app.desktop.widgets.inspector import Inspector
 from app.desktop.widgets.load_panel import LoadPanel
 from app.desktop.widgets.main_window import MainWindow
@@ -66,6 +67,7 @@ def window(theme: Theme, qtbot: QtBot) -> Iterator[MainWindow]:
             LoadPanel(theme),
             SystemPromptEdit(theme),
             adapters=AdapterPanel(theme),
+            drafting=DraftPanel(theme),
         ),
         sidebar=Sidebar(),
         find_bar=FindBar(),

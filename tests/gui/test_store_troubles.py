@@ -198,7 +198,7 @@ def short_locks(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_message_said_while_another_program_holds_a_lock_is_saved_afterwards(
     open_desk: Callable[[], Desk], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("app.desktop.session.chats._FLUSH_S", 0.3)
+    monkeypatch.setattr("app.desktop.session.chat_listing._FLUSH_S", 0.3)
     desk = open_desk()
     desk.reply("other", "chat")
     settle(desk)

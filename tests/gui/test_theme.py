@@ -29,7 +29,7 @@ def _luminance(colour: str) -> float:
 
 
 @LOOKS
-@pytest.mark.parametrize("surface", [*SURFACES, "selection", "hover"])
+@pytest.mark.parametrize("surface", [*SURFACES, "selection", "hover", "drafted"])
 def test_text_can_be_read_everywhere(look: Colours, surface: str) -> None:
     assert contrast(look.text, getattr(look, surface)) >= 7
     assert contrast(look.muted, getattr(look, surface)) >= 4.5
@@ -40,6 +40,13 @@ def test_text_can_be_read_everywhere(look: Colours, surface: str) -> None:
 @pytest.mark.parametrize("role", ["accent", "link", "ok", "warn", "error"])
 def test_coloured_text_can_be_read(look: Colours, surface: str, role: str) -> None:
     assert contrast(getattr(look, role), getattr(look, surface)) >= 4.5
+
+
+@LOOKS
+@pytest.mark.parametrize("role", ["text", "link"])
+def test_prose_can_be_read_where_it_is_tinted_as_drafted(look: Colours, role: str) -> None:
+    assert contrast(getattr(look, role), look.drafted) >= 4.5
+    assert contrast(look.drafted, look.bg) >= 1.15  # it can be told from what is not
 
 
 @LOOKS

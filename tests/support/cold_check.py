@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from engine.backend import Backend, BatchPart, DecodeStatus, Vocabulary
+from engine.backend import Backend, BatchPart, DecodeStatus, Proposal, Vocabulary
 from engine.backend_llama import LlamaLoader
 from engine.core import Engine
 from engine.errors import EngineError
@@ -47,7 +47,7 @@ class _Recorder:
         self._end_ids = list(backend.vocabulary.end_ids)
         self._seen = seen
 
-    def sample(self, row: int) -> int:
+    def sample(self, row: int, proposal: Proposal | None = None) -> int:
         """See Sampler."""
         logits: _Logits = self._backend.logits(row).copy()
         self._seen.append(logits)
@@ -233,11 +233,14 @@ class Bench:
         Args:
             num_system, num_settled: tokens of the system prompt, and before the last user's message.
         """
-        number = len(self._prompts)
         sampling = SamplingParams(temperature=0, max_tokens=max_tokens)
-        prompt = Prompt(str(number), tokens, sampling, number, 0.0, chat_id, num_system, num_settled)
-        self._prompts.append(tokens)
-        self.events += self.engine.add(prompt)
+        return self.send_prompt(Prompt("", tokens, sampling, 0, 0.0, chat_id, num_system, num_settled))
+
+    def send_prompt(self, prompt: Prompt) -> int:
+        """Add a request, of which all but its name and seed is known, and return its number."""
+        number = len(self._prompts)
+        self._prompts.append(prompt.tokens)
+        self.events += self.engine.add(prompt._replace(request_id=str(number), seed=number))
         return number
 
     def abort(self, number: int) -> None:

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import TypeVar
 
 from engine import (
+    CacheDescribed,
     ChatMessage,
     Counted,
     Delta,
@@ -21,12 +22,17 @@ from engine import (
     LoadModel,
     ModelLoaded,
     ModelParams,
+    PrepareCancelled,
+    Prepared,
     Rendered,
     Role,
     SamplingParams,
 )
 
-FINAL = (Finished, Failed, ModelLoaded, LoadCancelled, Counted, Rendered, EngineDescribed)
+FINAL = (
+    *(Finished, Failed, ModelLoaded, LoadCancelled, Counted, Rendered, EngineDescribed),
+    *(Prepared, PrepareCancelled, CacheDescribed),
+)
 LIMIT_S = 60.0
 
 _Expected = TypeVar("_Expected")

@@ -21,6 +21,7 @@ class PlannedModel(NamedTuple):
     Attributes:
         keys: without the name of the architecture.
         tensors: of a layer, by its number.
+        num_tokens: of the vocabulary.
     """
 
     architecture: str
@@ -28,6 +29,7 @@ class PlannedModel(NamedTuple):
     keys: dict[str, int | float | list[int]]
     tensors: Callable[[int], Tensors]
     has_output: bool = True
+    num_tokens: int = _VOCABULARY
 
     def write(self, path: Path) -> Path:
         """Write the file; its tensors are holes."""
@@ -47,13 +49,13 @@ class PlannedModel(NamedTuple):
             add = {int: file.add_uint32, float: file.add_float32, list: file.add_array}[type(value)]
             add(f"{self.architecture}.{name}", value)
         file.add_tokenizer_model("llama")
-        file.add_token_list([f"t{number}" for number in range(_VOCABULARY)])
-        file.add_token_scores([0.0] * _VOCABULARY)
-        file.add_token_types([1] * _VOCABULARY)
+        file.add_token_list([f"t{number}" for number in range(self.num_tokens)])
+        file.add_token_scores([0.0] * self.num_tokens)
+        file.add_token_types([1] * self.num_tokens)
         file.add_bos_token_id(1)
         file.add_eos_token_id(2)
-        tensors: Tensors = [("token_embd.weight", (_WIDTH, _VOCABULARY)), ("output_norm.weight", (_WIDTH,))]
-        tensors += [("output.weight", (_WIDTH, _VOCABULARY))] if self.has_output else []
+        tensors: Tensors = [("token_embd.weight", (_WIDTH, self.num_tokens)), ("output_norm.weight", (_WIDTH,))]
+        tensors += [("output.weight", (_WIDTH, self.num_tokens))] if self.has_output else []
         for layer in range(self.num_layers):
             tensors += [(f"blk.{layer}.{name}", shape) for name, shape in self.tensors(layer)]
         data_bytes = sum(_add(file, name, shape) for name, shape in tensors)

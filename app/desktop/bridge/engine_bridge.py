@@ -4,11 +4,11 @@ import logging
 import time
 import uuid
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
-import msgspec
 from PySide6.QtCore import QObject, Qt, QTimer, Signal, Slot
 
+from app.desktop.bridge.joined_deltas import joined
 from engine import (
     Abort,
     Adapter,
@@ -22,6 +22,7 @@ from engine import (
     Delta,
     DescribeCache,
     DescribeEngine,
+    DraftSet,
     EngineClient,
     EngineDescribed,
     EngineDescription,
@@ -31,6 +32,7 @@ from engine import (
     Failed,
     Finished,
     ForgetChats,
+    ForgetNamed,
     Generate,
     Hello,
     LoadCancelled,
@@ -43,9 +45,14 @@ from engine import (
     ModelParams,
     OpenChat,
     PrefillProgress,
+    Prepare,
+    PrepareCancelled,
+    Prepared,
     PromptOptions,
     SamplingParams,
     SetCache,
+    SetDraft,
+    SpeculativeParams,
     StateChanged,
     ThreadsChanged,
     TurnsDropped,
@@ -80,6 +87,7 @@ class EngineBridge(QObject):
         delta_received: Delta with all text and thinking since the last one.
         reply_finished: Finished.
         reply_failed: request id, ErrorInfo.
+        prepare_ended: Prepared, PrepareCancelled or Failed.
         counted: request id, number of prompt tokens.
         count_failed: request id, ErrorInfo.
         engine_described: EngineDescription.
@@ -87,6 +95,8 @@ class EngineBridge(QObject):
         machine_not_measured: ErrorInfo.
         cache_described: CacheDescribed.
         cache_not_described: request id.
+        draft_set: request id, DraftDescription, or None where there is no draft model now.
+        draft_refused: request id, ErrorInfo.
         engine_died: EngineDied; every open request has failed before.
     """
 
@@ -101,6 +111,7 @@ class EngineBridge(QObject):
     delta_received = Signal(object)
     reply_finished = Signal(object)
     reply_failed = Signal(str, object)
+    prepare_ended = Signal(object)
     counted = Signal(str, int)
     count_failed = Signal(str, object)
     engine_described = Signal(object)
@@ -108,6 +119,8 @@ class EngineBridge(QObject):
     machine_not_measured = Signal(object)
     cache_described = Signal(object)
     cache_not_described = Signal(str)
+    draft_set = Signal(str, object)
+    draft_refused = Signal(str, object)
     engine_died = Signal(object)
 
     _woken = Signal()
@@ -118,10 +131,8 @@ class EngineBridge(QObject):
         self._events: deque[Event] = deque()
         self._loads: set[str] = set()
         self._replies: set[str] = set()
-        self._counts: set[str] = set()
-        self._descriptions: set[str] = set()
-        self._measures: set[str] = set()
-        self._cache_questions: set[str] = set()
+        self._preparing: set[str] = set()
+        self._questions: dict[str, Callable[[Failed], None]] = {}  # what is done when one is not answered
         self._worker_pid: int | None = None
         self._engine: EngineDescription | None = None
         self._is_woken = False
@@ -186,6 +197,8 @@ class EngineBridge(QObject):
         adapters: Sequence[Adapter] = (),
         read_ahead: bool = True,
         is_private: bool = False,
+        speculative: SpeculativeParams | None = None,
+        is_fresh: bool = False,
     ) -> str:
         """Ask for a reply and return the request id; see Generate."""
         request_id = _new_id("reply")
@@ -200,33 +213,43 @@ class EngineBridge(QObject):
                 options=options,
                 read_ahead=read_ahead,
                 is_private=is_private,
+                speculative=speculative or SpeculativeParams(),
+                is_fresh=is_fresh,
             )
         )
         self._timer.start()
         return request_id
 
+    def prepare(self, command: Prepare) -> None:
+        """Have the beginning of a prompt read."""
+        self._preparing.add(command.request_id)
+        self._client.send(command)
+        self._timer.start()
+
     def abort(self, request_id: str) -> None:
-        """Stop a reply; it still finishes, with the reason `abort`."""
+        """Stop a reply, or the reading of a beginning; it still ends."""
         self._client.send(Abort(request_id=request_id))
 
     def count_tokens(self, messages: Sequence[ChatMessage], options: PromptOptions) -> str:
         """Ask how many tokens the prompt of a chat has and return the request id; exactly one answer follows."""
-        request_id = _new_id("count")
-        self._counts.add(request_id)
+        request_id = self._ask("count", lambda event: self.count_failed.emit(event.request_id, event.error))
         self._client.send(CountTokens(request_id=request_id, messages=tuple(messages), options=options))
         return request_id
 
     def describe_engine(self) -> None:
         """Ask for versions and devices."""
-        request_id = _new_id("describe")
-        self._descriptions.add(request_id)
-        self._client.send(DescribeEngine(request_id=request_id))
+        self._client.send(DescribeEngine(request_id=self._ask("describe", lambda event: None)))
 
     def measure_machine(self) -> None:
         """Ask how fast memory is read here, which takes the engine a second."""
-        request_id = _new_id("measure")
-        self._measures.add(request_id)
+        request_id = self._ask("measure", lambda event: self.machine_not_measured.emit(event.error))
         self._client.send(MeasureMachine(request_id=request_id))
+
+    def set_draft(self, path: str | None, params: ModelParams) -> str:
+        """Let a model draft for the loaded one, or none any more, and return the request id; see SetDraft."""
+        request_id = self._ask("draft", lambda event: self.draft_refused.emit(event.request_id, event.error))
+        self._client.send(SetDraft(request_id=request_id, path=path, params=params))
+        return request_id
 
     def set_cache(self, params: CacheParams) -> None:
         """Set the limits of the prompt cache; see SetCache."""
@@ -234,14 +257,17 @@ class EngineBridge(QObject):
 
     def describe_cache(self, *, clears: bool = False) -> str:
         """Ask what is kept of prompts, after all of it was dropped if so wanted, and return the request id."""
-        request_id = _new_id("cache")
-        self._cache_questions.add(request_id)
+        request_id = self._ask("cache", lambda event: self.cache_not_described.emit(event.request_id))
         self._client.send(ClearCache(request_id=request_id) if clears else DescribeCache(request_id=request_id))
         return request_id
 
     def forget_chats(self, chat_ids: Sequence[str]) -> None:
         """Drop what is kept of these chats."""
         self._client.send(ForgetChats(chat_ids=tuple(chat_ids)))
+
+    def forget_named(self, names: Sequence[str]) -> None:
+        """Drop what is kept under these names."""
+        self._client.send(ForgetNamed(names=tuple(names)))
 
     def open_chat(self, chat_id: str) -> None:
         """Let what is kept of a chat on disk be read: it is about to be gone on with."""
@@ -274,27 +300,27 @@ class EngineBridge(QObject):
         except Exception:  # of a listener: what came after it is not to wait for the next event
             self._woken.emit()
             raise
-        if not self._loads and not self._replies:
+        if not (self._loads or self._replies or self._preparing):
             self._timer.stop()
         spent_ms = (time.perf_counter() - begin) * 1000
         self._timer.setInterval(round(min(max(_TICK_MS, _PACE * spent_ms), _SLOWEST_TICK_MS)))
 
     def _hand_out(self) -> None:
-        joined: dict[str, list[Delta]] = {}
+        deltas: dict[str, list[Delta]] = {}
         while self._events:
             event = self._events.popleft()
             if isinstance(event, Delta):
-                joined.setdefault(event.request_id, []).append(event)
+                deltas.setdefault(event.request_id, []).append(event)
                 continue
             if isinstance(event, Finished | Failed):
-                self._emit_deltas(joined.pop(event.request_id, []))
+                self._emit_deltas(deltas.pop(event.request_id, []))
             self._dispatch(event)
-        for deltas in joined.values():
-            self._emit_deltas(deltas)
+        for of_one in deltas.values():
+            self._emit_deltas(of_one)
 
     def _emit_deltas(self, deltas: Sequence[Delta]) -> None:
         if deltas:
-            self.delta_received.emit(_joined(deltas))
+            self.delta_received.emit(joined(deltas))
 
     def _dispatch(self, event: Event) -> None:
         match event:
@@ -311,8 +337,11 @@ class EngineBridge(QObject):
                 self.turns_dropped.emit(event)
             case PrefillProgress():
                 self.prefill_progressed.emit(event)
+            case Prepared() | PrepareCancelled():
+                self._preparing.discard(event.request_id)
+                self.prepare_ended.emit(event)
             case Counted():
-                self._counts.discard(event.request_id)
+                self._questions.pop(event.request_id, None)
                 self.counted.emit(event.request_id, event.num_tokens)
             case LogLine():
                 _ENGINE_LOG.log(event.level, "%s", event.text)
@@ -333,15 +362,18 @@ class EngineBridge(QObject):
                 self._loads.discard(event.request_id)
                 self.load_cancelled.emit(event.request_id)
             case EngineDescribed():
-                self._descriptions.discard(event.request_id)
+                self._questions.pop(event.request_id, None)
                 self._engine = event.description
                 self.engine_described.emit(event.description)
             case MachineMeasured():
-                self._measures.discard(event.request_id)
+                self._questions.pop(event.request_id, None)
                 self.machine_measured.emit(event.speed)
             case CacheDescribed():
-                self._cache_questions.discard(event.request_id)
+                self._questions.pop(event.request_id, None)
                 self.cache_described.emit(event)
+            case DraftSet():
+                self._questions.pop(event.request_id, None)
+                self.draft_set.emit(event.request_id, event.draft)
             case EngineDied():
                 _LOG.warning("the engine died: %s", event.error.message)
                 self._worker_pid = None
@@ -356,35 +388,17 @@ class EngineBridge(QObject):
         elif event.request_id in self._replies:
             self._replies.discard(event.request_id)
             self.reply_failed.emit(event.request_id, event.error)
-        elif event.request_id in self._counts:
-            self._counts.discard(event.request_id)
-            self.count_failed.emit(event.request_id, event.error)
-        elif event.request_id in self._measures:
-            self._measures.discard(event.request_id)
-            self.machine_not_measured.emit(event.error)
-        elif event.request_id in self._cache_questions:
-            self._cache_questions.discard(event.request_id)
-            self.cache_not_described.emit(event.request_id)
-        else:
-            self._descriptions.discard(event.request_id)
+        elif event.request_id in self._preparing:
+            self._preparing.discard(event.request_id)
+            self.prepare_ended.emit(event)
+        elif (tell := self._questions.pop(event.request_id, None)) is not None:
+            tell(event)
 
-
-def _joined(deltas: Sequence[Delta]) -> Delta:
-    """Return one Delta that says what all of them say, in order."""
-    text: list[str] = []
-    thinking: list[str] = []
-    for delta in deltas:
-        if delta.was_thinking:
-            thinking += text
-            text = []
-        thinking.append(delta.thinking)
-        text.append(delta.text)
-    return msgspec.structs.replace(
-        deltas[-1],
-        text="".join(text),
-        thinking="".join(thinking),
-        was_thinking=any(delta.was_thinking for delta in deltas),
-    )
+    def _ask(self, kind: str, on_failure: Callable[[Failed], None]) -> str:
+        """Return the id of a question that gets exactly one answer."""
+        request_id = _new_id(kind)
+        self._questions[request_id] = on_failure
+        return request_id
 
 
 def _new_id(kind: str) -> str:

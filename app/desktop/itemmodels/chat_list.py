@@ -22,6 +22,7 @@ from app.store import ChatRow
 _MAX_TITLE = 300
 _MONTHS = 5  # rank of the groups that are months; those before have names
 _Group = tuple[int, int]
+_PRIVATE: _Group = (-1, 0)
 
 
 class Entry(NamedTuple):
@@ -30,11 +31,13 @@ class Entry(NamedTuple):
     Attributes:
         text: the title as it is stored, or what the head says.
         chat_id: empty for a head.
+        is_private: whether it is kept in memory alone.
     """
 
     text: str
     chat_id: str = ""
     is_pinned: bool = False
+    is_private: bool = False
 
     @property
     def is_head(self) -> bool:
@@ -42,11 +45,12 @@ class Entry(NamedTuple):
         return not self.chat_id
 
 
-def chat_entries(rows: Sequence[ChatRow], now: datetime) -> list[Entry]:
+def chat_entries(rows: Sequence[ChatRow], now: datetime, private_ids: frozenset[str] = frozenset()) -> list[Entry]:
     """Return the lines for some chats, in their order within each group; may be called in any thread.
 
     Args:
         now: of the clock on the wall; chats from after it count as today's.
+        private_ids: those that stand at the top, in a group of their own.
     """
     starts = [
         datetime.combine(now.date() - timedelta(days=days), time.min, tzinfo=now.tzinfo).timestamp()
@@ -54,8 +58,10 @@ def chat_entries(rows: Sequence[ChatRow], now: datetime) -> list[Entry]:
     ]
     groups: dict[_Group, list[Entry]] = {}
     for row in rows:
+        is_private = row.id in private_ids
         group = (0, 0) if row.is_pinned else _group_of(row.changed_at, starts, now)
-        groups.setdefault(group, []).append(Entry(row.title, row.id, row.is_pinned))
+        group = _PRIVATE if is_private else group
+        groups.setdefault(group, []).append(Entry(row.title, row.id, row.is_pinned, is_private))
     entries: list[Entry] = []
     for group in sorted(groups):
         entries.append(Entry(_head(group)))
@@ -73,6 +79,8 @@ def _group_of(changed_at: float, starts: Sequence[float], now: datetime) -> _Gro
 
 def _head(group: _Group) -> str:
     rank, months = group
+    if group == _PRIVATE:
+        return QCoreApplication.translate("ChatList", "Private, in memory only")
     if rank == _MONTHS:
         year, month = divmod(-months, 12)
         text = QCoreApplication.translate("ChatList", "{month} {year}")
@@ -205,6 +213,8 @@ class ChatListModel(QStringListModel):
         parts = [shown_title(entry.text)]
         if entry.chat_id == self._open_id:
             parts.append(self.tr("open"))
+        if entry.is_private:
+            parts.append(self.tr("private"))
         if entry.is_pinned:
             parts.append(self.tr("pinned"))
         if self.is_streaming(entry.chat_id):

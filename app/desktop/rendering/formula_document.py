@@ -150,17 +150,27 @@ def source_text(cursor: QTextCursor) -> str:
     """Return the selection with the source of each formula in its place, and without the links that copy code."""
     text = cursor.selectedText()
     start, end = cursor.selectionStart(), cursor.selectionEnd()
-    left_out = {position for span in _copy_links(cursor.document(), start, end) for position in span}
+    left_out = [
+        range(max(span.start, start), min(span.stop, end)) for span in _copy_links(cursor.document(), start, end)
+    ]
     if OBJECT not in text and not left_out:
         return text
-    sources = {position: formula.source for position, formula in formula_positions(cursor.document(), start, end)}
+    cuts = [(span.start, span.stop, "") for span in left_out if span]
+    for position, formula in formula_positions(cursor.document(), start, end):
+        if not any(position in span for span in left_out):
+            cuts.append((position, position + 1, formula.source))
+    units = text.encode("utf-16-le", "surrogatepass")  # Qt counts in them
     pieces = []
-    position = start
-    for character in text:
-        if position not in left_out:
-            pieces.append(sources.get(position, character))
-        position += 2 if character > "\uffff" else 1
+    done = start
+    for first, last, source in sorted(cuts):
+        pieces += [_decoded(units, done - start, first - start), source]
+        done = last
+    pieces.append(_decoded(units, done - start, end - start))
     return "".join(pieces)
+
+
+def _decoded(units: bytes, first: int, last: int) -> str:
+    return units[2 * first : 2 * last].decode("utf-16-le", "surrogatepass")
 
 
 def _copy_links(document: QTextDocument, start: int, end: int) -> Iterator[range]:

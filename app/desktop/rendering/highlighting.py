@@ -22,6 +22,7 @@ _MAX_INLINE_CHARS = 1_500
 _MAX_LINE_CHARS = 2_000
 _MAX_CHARS = 400_000
 _SLICE_LINES = 20
+_MAX_READY = 500
 
 
 def lex(code: str, language: str) -> LineSpans:
@@ -104,18 +105,29 @@ class CodeHighlighter(QSyntaxHighlighter):
 
 
 class CodeLexer(QObject):
-    """Lexes code: short blocks at once, long ones beside the window's thread."""
+    """Lexes code: short blocks at once, long ones beside the window's thread.
+
+    So is the first block of each language: its rules are loaded and compiled then, which takes up to 80 ms.
+    """
 
     def __init__(self, background: Background) -> None:
         super().__init__(background)
         self._background = background
+        self._ready = {""}  # languages whose rules are there
 
     def request(self, code: str, language: str, on_spans: Callable[[LineSpans], None]) -> None:
         """Call `on_spans` with the spans of `code`, perhaps before returning."""
-        if len(code) <= _MAX_INLINE_CHARS and code.count("\n") <= _MAX_INLINE_LINES:
+        is_short = len(code) <= _MAX_INLINE_CHARS and code.count("\n") <= _MAX_INLINE_LINES
+        if is_short and language in self._ready:
             on_spans(lex(code, language))
-        else:
-            self._background.run(lambda: lex(code, language), on_spans, _raise)
+            return
+
+        def take(spans: LineSpans) -> None:
+            if len(self._ready) < _MAX_READY:
+                self._ready.add(language)
+            on_spans(spans)
+
+        self._background.run(lambda: lex(code, language), take, _raise)
 
 
 def _raise(error: Exception) -> None:

@@ -7,19 +7,19 @@ from typing import Any
 from PySide6.QtCore import QObject, QTimer, Signal
 
 from app.desktop.bridge.background import Background
+from app.desktop.session.chat_listing import ChatListing, flush, read_chat
 from app.desktop.session.chat_recorder import ChatRecorder
 from app.desktop.session.chat_settings import ChatSettings
 from app.desktop.session.conversation import Conversation
 from app.desktop.session.model_session import ModelState
+from app.desktop.session.private_recorder import PrivateRecorder
 from app.desktop.session.recorded_chat import RecordedChat
 from app.desktop.session.surroundings import Surroundings
-from app.store import NO_CHAT, Chat, ChatChange, ChatRow, ChatStore, Hit
+from app.store import NO_CHAT, ChatChange, ChatRow, ChatStore, Hit
 from engine import ErrorInfo
 
 _LOG = logging.getLogger(__name__)
-_LIST_MS = 150
 _DAY_MS = 24 * 3600 * 1000
-_FLUSH_S = 1.0
 
 
 class Chats(QObject):
@@ -32,6 +32,7 @@ class Chats(QObject):
         found: text, sequence of Hit.
         trash_read: sequence of ChatRow.
         deleted: id, title; a chat went to the trash.
+        private_closed: id; a private chat is gone.
         read_failed: Exception.
         refused_unseen: Conversation that is not shown, text of a message that was taken back there, ErrorInfo or None.
     """
@@ -42,6 +43,7 @@ class Chats(QObject):
     found = Signal(str, object)
     trash_read = Signal(object)
     deleted = Signal(str, str)
+    private_closed = Signal(str)
     read_failed = Signal(object)
     refused_unseen = Signal(object, str, object)
 
@@ -50,24 +52,23 @@ class Chats(QObject):
         self._around = around
         self._background = background
         self._live: dict[str, Conversation] = {}
-        self._is_list_old = False
         self._trashed: set[str] = set()  # in this session
         self._unread: set[str] = set()
         self._stored_draft = ""  # of the chat not begun, from an earlier session
         self._drafts: dict[str, str] = {}  # of the chats let go of; the store may have them later, or not
         self._open_number = 0
-        self._list_timer = QTimer(self)
-        self._list_timer.setSingleShot(True)
-        self._list_timer.setInterval(_LIST_MS)
-        self._list_timer.timeout.connect(self._list)
+        self._listing = ChatListing(around.recorder, background, self._begun, self)
+        self._listing.rows_changed.connect(self.rows_changed)
+        self._listing.read_failed.connect(self.read_failed)
+        self._private = PrivateRecorder(self)
+        self._private.recorded.connect(self._listing.note_change)
         self._purge_timer = QTimer(self)
         self._purge_timer.setInterval(_DAY_MS)
         self._purge_timer.timeout.connect(self._purge)
-        around.recorder.recorded.connect(self._on_recorded)
         around.model.changed.connect(self._on_model_changed)
         around.model.refused.connect(self._on_model_refused)
         around.recorder.recovered.connect(self.save_drafts)
-        around.recorder.settled.connect(self._on_settled)
+        around.recorder.settled.connect(self._forget_idle)
         self._current = self._new_conversation(RecordedChat(around.recorder))
 
     @property
@@ -95,6 +96,11 @@ class Chats(QObject):
         """Ids of the chats in which a reply ended that was not seen."""
         return frozenset(self._unread)
 
+    @property
+    def private_ids(self) -> frozenset[str]:
+        """Ids of the private chats."""
+        return frozenset(chat_id for chat_id, chat in self._live.items() if chat.chat.is_private)
+
     def set_store(self, store: ChatStore, *, is_mended: bool = False) -> None:
         """Keep chats in a store from now on, and list those that are there.
 
@@ -109,18 +115,22 @@ class Chats(QObject):
         self.recorder.set_store(store, record_all if is_mended else lambda: None)
         self._purge()
         self._purge_timer.start()
-        self._list()
-        if not self._current.chat.is_begun and not self._current.draft:
+        self._listing.read()
+        if self._takes_stored_draft():
             self._background.run(lambda: store.load_draft(NO_CHAT), self._on_draft_read, self._on_read_failed)
 
     # Which chat is shown
 
-    def new_chat(self) -> None:
-        """Show an empty chat."""
+    def new_chat(self, *, is_private: bool = False) -> None:
+        """Show an empty chat.
+
+        Args:
+            is_private: whether it is kept in memory alone: it is gone when it is closed, or the window is.
+        """
         self._open_number += 1
-        if self._current.chat.is_begun:
-            fresh = next((chat for chat in self._live.values() if not chat.chat.is_begun), None)
-            self._show(fresh or self._new_conversation(RecordedChat(self.recorder)))
+        chat = self._current.chat
+        if chat.is_begun or chat.is_private is not is_private:
+            self._show(self._fresh(is_private=is_private))
 
     def open_first(self, chat_id: str, is_untouched: Callable[[], bool]) -> None:
         """Show a chat at the start, unless something was begun or typed until it is read."""
@@ -168,13 +178,14 @@ class Chats(QObject):
             self.recorder.write(lambda store: store.change_chat(chat_id, ChatChange(model=name)), is_listed=False)
 
     def set_pinned(self, chat_id: str, *, is_pinned: bool) -> None:
-        """Pin a chat, or let it go."""
-        self.recorder.write(lambda store: store.change_chat(chat_id, ChatChange(is_pinned=is_pinned)))
+        """Pin a chat, or let it go; a private one stands at the top by itself."""
+        if chat_id not in self.private_ids:
+            self.recorder.write(lambda store: store.change_chat(chat_id, ChatChange(is_pinned=is_pinned)))
 
     def delete(self, chat_id: str, title: str = "") -> None:
         """Put a chat into the trash; `title` is told with it where the chat is not open."""
         live = self._live.get(chat_id)
-        if live is not None and not live.chat.is_begun:
+        if live is not None and (live.chat.is_private or not live.chat.is_begun):
             return
         if live is not None:
             title = live.chat.title
@@ -186,6 +197,20 @@ class Chats(QObject):
             self.new_chat()
         self._forget_idle()
         self.deleted.emit(chat_id, title)
+
+    def close_private(self, chat_id: str) -> None:
+        """Let a private chat be gone."""
+        live = self._live.get(chat_id)
+        if live is None or not live.chat.is_private:
+            return
+        live.let_go()
+        del self._live[chat_id]
+        self._unread.discard(chat_id)
+        if live is self._current:
+            self._show(self._fresh(is_private=False))
+        live.deleteLater()
+        self._listing.note_change()
+        self.private_closed.emit(chat_id)
 
     def save_drafts(self) -> None:
         """Write the drafts once more, which are not tried again by themselves, and the settings that are still due."""
@@ -208,7 +233,7 @@ class Chats(QObject):
         """Read what is in the trash, with all that was put there or taken out before."""
 
         def read(store: ChatStore) -> list[ChatRow]:
-            _flush(store)
+            flush(store)
             return store.list_chats(trashed=True)
 
         self._read(read, self.trash_read.emit)
@@ -238,8 +263,25 @@ class Chats(QObject):
         for conversation in self._waiting():
             conversation.stop()
 
+    def _fresh(self, *, is_private: bool) -> Conversation:
+        """Return a chat that is not begun."""
+        for conversation in self.live:
+            if not conversation.chat.is_begun and conversation.chat.is_private is is_private:
+                return conversation
+        recorder = self._private if is_private else self.recorder
+        return self._new_conversation(RecordedChat(recorder, is_private=is_private))
+
+    def _begun(self) -> list[RecordedChat]:
+        chats = [conversation.chat for conversation in self.live]
+        return [chat for chat in chats if chat.is_begun and chat.id not in self._trashed]
+
+    def _takes_stored_draft(self) -> bool:
+        chat = self._current.chat
+        return not (chat.is_begun or chat.is_private or self._current.draft)
+
     def _new_conversation(self, chat: RecordedChat) -> Conversation:
-        conversation = Conversation(self._around, chat, self)
+        recorder = self._private if chat.is_private else self.recorder
+        conversation = Conversation(self._around._replace(recorder=recorder), chat, self)
         conversation.model_wanted.connect(self._provide_model)
         conversation.busy_changed.connect(lambda is_busy: self._on_busy_changed(conversation, is_busy))
         conversation.text_refused.connect(lambda text, error: self._on_text_refused(conversation, text, error))
@@ -265,7 +307,8 @@ class Chats(QObject):
         """Tell whether nothing of a chat is in memory alone."""
         is_idle = not conversation.is_busy and not conversation.queue
         is_empty = not conversation.draft and conversation.settings == ChatSettings()
-        return is_idle and (conversation.chat.is_begun or is_empty)
+        is_stored = conversation.chat.is_begun and not conversation.chat.is_private
+        return is_idle and (is_stored or (is_empty and not conversation.chat.is_begun))
 
     def _forget_idle(self) -> None:
         """Let go of the chats that are not shown and do nothing; they are read again when they are opened."""
@@ -326,32 +369,6 @@ class Chats(QObject):
         if store is not None:
             self._background.run(lambda: read(store), on_result, self._on_read_failed)
 
-    def _on_recorded(self) -> None:
-        if not self._list_timer.isActive():
-            self._list_timer.start()
-
-    def _on_settled(self) -> None:
-        self._forget_idle()
-        if self._is_list_old:
-            self._on_recorded()
-
-    def _list(self) -> None:
-        def read(store: ChatStore) -> tuple[bool, list[ChatRow]]:
-            return _flush(store), store.list_chats()
-
-        def show(found: tuple[bool, list[ChatRow]]) -> None:
-            is_new, rows = found
-            self._is_list_old = not is_new
-            self.rows_changed.emit(rows)
-
-        if self.recorder.store is not None:
-            self._read(read, show)
-        else:
-            self.rows_changed.emit([chat.chat.row() for chat in self._listed()][::-1])
-
-    def _listed(self) -> list[Conversation]:
-        return [chat for chat in self.live if chat.chat.is_begun and chat.chat.id not in self._trashed]
-
     def _purge(self) -> None:
         self.recorder.write(lambda store: store.purge_expired(), is_listed=False)
 
@@ -362,7 +379,7 @@ class Chats(QObject):
             if found is not None and found[0].id not in self._trashed and is_wanted():
                 self._enter(self._live_of(*found), node_id, then)
 
-        self._read(lambda store: _read_chat(store, self.recorder, chat_id), enter)
+        self._read(lambda store: read_chat(store, self.recorder, chat_id), enter)
 
     def _live_of(self, chat: RecordedChat, draft: str) -> Conversation:
         conversation = self._live.get(chat.id)
@@ -372,28 +389,10 @@ class Chats(QObject):
         return conversation
 
     def _on_draft_read(self, draft: str) -> None:
-        if draft and not self._current.chat.is_begun and not self._current.draft:
+        if draft and self._takes_stored_draft():
             self._current.draft = self._stored_draft = draft
             self.current_changed.emit()
 
     def _on_read_failed(self, error: Exception) -> None:
         _LOG.warning("the chats could not be read", exc_info=error)
         self.read_failed.emit(error)
-
-
-def _flush(store: ChatStore) -> bool:
-    """Wait for what was asked to be written, but not for long: a lock from outside keeps nobody from reading."""
-    try:
-        store.flush(_FLUSH_S)
-    except TimeoutError:
-        return False
-    return True
-
-
-def _read_chat(store: ChatStore, recorder: ChatRecorder, chat_id: str) -> tuple[RecordedChat, str] | None:
-    """Read a chat with all that was asked to be written of it before; runs beside the window's thread."""
-    _flush(store)
-    chat: Chat | None = store.load_chat(chat_id)
-    if chat is None or chat.row.deleted_at is not None:
-        return None
-    return RecordedChat(recorder, chat), store.load_draft(chat_id)

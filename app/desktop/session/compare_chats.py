@@ -5,6 +5,7 @@ import dataclasses
 from collections.abc import Sequence
 
 from app.compare.results import Column
+from app.desktop.session.chat_adapters import MAX_SCALE, ChatAdapter
 from app.desktop.session.chats import Chats
 from app.desktop.session.compare_setup import PastChat
 from app.desktop.session.prompt_messages import messages_of
@@ -20,7 +21,14 @@ def begin_chat(chats: Chats, turns: Sequence[Turn], column: Column) -> None:
     chats.new_chat()
     conversation = chats.current
     sampling = {"temperature": column.sampling.temperature} if column.sampling.temperature else {}
-    conversation.set_settings(dataclasses.replace(conversation.settings, model=column.path, sampling=sampling))
+    adapters = tuple(
+        ChatAdapter(path=adapter.path, scale=adapter.scale)
+        for adapter in column.adapters
+        if 0 <= adapter.scale <= MAX_SCALE
+    )
+    conversation.set_settings(
+        dataclasses.replace(conversation.settings, model=column.path, sampling=sampling, adapters=adapters)
+    )
     parent = conversation.chat.leaf
     for turn in turns:
         if isinstance(turn, UserTurn):

@@ -8,6 +8,7 @@ from engine import ChatMessage
 MIN_COLUMNS, MAX_COLUMNS = 2, 8
 MAX_SAMPLES = 16  # as many lanes as can be looked at
 MAX_REPEATS = 20
+MAX_THREADS = 64
 CACHE_TYPES = ("f16", "q8_0", "q4_0")
 
 TYPED, SHORT, WHOLE, CHATS = "typed", "short", "whole", "chats"
@@ -35,11 +36,17 @@ class ColumnSetup(NamedTuple):
         model: see ModelOption.
         cache: element type of the KV cache.
         temperature: 0 takes the likeliest token.
+        n_threads: 0 lets the engine choose.
+        adapter: path of a LoRA adapter; empty for none.
+        scale: strength of the adapter.
     """
 
     model: str
     cache: str = "f16"
     temperature: float = 0.0
+    n_threads: int = 0
+    adapter: str = ""
+    scale: float = 1.0
 
 
 PastChat = tuple[str, tuple[ChatMessage, ...]]

@@ -148,8 +148,7 @@ class Conversation(QObject):
         if reply is not None and reply.can_go_on and self._run is None:
             self._begin_change()
             longer = self._new_reply(reply.parent_id, source_id=reply.turn_id)
-            longer.text, longer.thinking, longer.thinking_s = reply.begun()
-            longer.is_continuation = True
+            longer.go_on_from(reply)
             self._ask(longer)
 
     def stop(self) -> None:

@@ -15,7 +15,7 @@ from engine import CacheDescribed, ModelDescription
 
 _FLUSH_S = 1.0
 _DAY_MS = 24 * 3600 * 1000
-_SETTINGS = ("chat_memory_mib", "chat_disk_mib")
+_SETTINGS = ("chat_memory_mib", "chat_disk_mib", "response_cache")
 
 
 class KeptPrompts(QObject):
@@ -59,6 +59,7 @@ class KeptPrompts(QObject):
         bridge.cache_not_described.connect(self._on_not_described)
         settings.changed.connect(self._on_setting_changed)
         chats.current_changed.connect(self._open_current)
+        chats.private_closed.connect(lambda chat_id: bridge.forget_chats((chat_id,)))
         model.loaded.connect(self._on_loaded)
         bridge.set_cache(cache_params(settings.now, folder))
 
@@ -77,6 +78,11 @@ class KeptPrompts(QObject):
             return
         self._chats.recorder.write(lambda store: store.note_purged(chat_id), is_listed=False)
         self.drop_purged()
+
+    def forget_named(self, name: str) -> None:
+        """Drop what is kept under a name, and tell what is kept then."""
+        self._bridge.forget_named((name,))
+        self.describe()
 
     def drop_purged(self) -> None:
         """Drop what is kept of chats that were deleted for good, and of those with such messages."""
@@ -113,7 +119,7 @@ class KeptPrompts(QObject):
     def _open_current(self) -> None:
         """Have the shown chat read, if there is a model to read it for."""
         chat = self._chats.current.chat
-        if chat.is_begun and self._model.description is not None:
+        if chat.is_begun and not chat.is_private and self._model.description is not None:
             self._bridge.open_chat(chat.id)
 
 

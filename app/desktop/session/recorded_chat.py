@@ -9,7 +9,8 @@ from app.desktop.session.chat_recorder import ChatRecorder
 from app.desktop.session.chat_settings import ChatSettings, settings_of, title_of
 from app.desktop.session.chat_tree import ChatTree
 from app.desktop.session.turn_records import end_of, node_of, partial_of, turns_of
-from app.desktop.session.turns import ReplyState, ReplyTurn, Turn
+from app.desktop.session.turns import ReplyState, ReplyTurn, Turn, UserTurn, words_of
+from app.document_text import names_of
 from app.store import NO_CHAT, Chat, ChatRow, NewChat, NewNode, NodeState, new_id
 
 
@@ -25,16 +26,24 @@ class RecordedChat:
 
     Attributes:
         is_begun: whether there is, or was, a message; the store knows only of such chats.
+        is_private: whether no store is ever to know of it; its recorder writes nothing then.
     """
 
-    def __init__(self, recorder: ChatRecorder, stored: Chat | None = None) -> None:
+    def __init__(self, recorder: ChatRecorder, stored: Chat | None = None, *, is_private: bool = False) -> None:
         self._recorder = recorder
+        self.is_private = is_private
         self.id = stored.row.id if stored else new_id()
         self.title = stored.row.title if stored else ""
         self.settings = settings_of(stored) if stored else ChatSettings()
         self.is_begun = stored is not None
         self._undo: list[_Undo] = []
         self._tree = ChatTree(turns_of(stored), stored.active_leaf) if stored else ChatTree()
+
+    @property
+    def is_kept(self) -> bool:
+        """Whether what is said in it is written: what is not kept here is kept nowhere."""
+        store = self._recorder.store
+        return store is not None and store.is_kept
 
     @property
     def leaf(self) -> str | None:
@@ -76,7 +85,7 @@ class RecordedChat:
         """Add a message below its parent and show it; the first one begins the chat and names it."""
         if not self.is_begun:
             self.is_begun = True
-            self.title = title_of(turn.text)
+            self.title = title_of(words_of(turn)) or title_of(_names_in(turn))
             self._record_chat()
             self._recorder.write(lambda store: store.save_draft(NO_CHAT, ""), is_listed=False, key=_key(NO_CHAT))
         self._tree.add(turn)
@@ -215,3 +224,7 @@ class RecordedChat:
 
 def _key(chat_id: str) -> str:
     return f"draft {chat_id}"
+
+
+def _names_in(turn: Turn) -> str:
+    return names_of(turn.parts[0]) if isinstance(turn, UserTurn) else ""

@@ -17,6 +17,7 @@ from engine import (
     PromptOptions,
     SamplingParams,
     StateChanged,
+    TextSpan,
     TurnsDropped,
 )
 
@@ -52,6 +53,7 @@ class ReplyRun(QObject):
         self._costs = around.costs
         self._recorder = around.recorder
         self._clock = around.clock
+        self._speculative = around.speculative
         self._before = reply.begun()  # what it had before its request
         self._begun = reply.begun()
         self._request_id: str | None = None
@@ -97,6 +99,8 @@ class ReplyRun(QObject):
             adapters=engine_adapters(self.reply.settings),
             read_ahead=may_read_ahead,
             is_private=store is None or not store.is_kept,  # what is not kept here is kept nowhere
+            speculative=self._speculative(sampling),
+            is_fresh=self.reply.source_id is not None and not self.reply.is_continuation,  # it was asked for again
         )
         if self._costs is not None:
             self._costs.begin(self._request_id)
@@ -170,6 +174,7 @@ class ReplyRun(QObject):
         if not self._is_mine(event.request_id):
             return
         reply = self.reply
+        reply.speculative = event.speculative
         before = (reply.state, reply.is_thinking)
         if reply.state is not ReplyState.WRITING:
             reply.state = ReplyState.WRITING
@@ -196,14 +201,23 @@ class ReplyRun(QObject):
         if event.finish_reason is not FinishReason.ABORT or event.text or event.thinking:
             reply.text = self._begun.text + event.text
             reply.thinking = self._begun.thinking + event.thinking
+            reply.drafted_spans = self._spans_with(event.drafted_spans)
             if event.metrics.thinking_s is not None:
                 reply.thinking_s = (self._begun.thinking_s or 0.0) + event.metrics.thinking_s
         reply.state = ReplyState.DONE
         reply.finish_reason, reply.stop_string = event.finish_reason, event.stop_string
-        reply.metrics, reply.cache = event.metrics, event.cache
+        reply.metrics, reply.cache, reply.speculative = event.metrics, event.cache, event.speculative
+        if reply.is_stored:
+            reply.thinking_s = self._begun.thinking_s  # nobody thought
         # A reply that went on has tokens of two requests, and only its text says where the first ended.
         reply.token_ids = event.token_ids if not self._before.text and not self._before.thinking else ()
         self._close(event)
+
+    def _spans_with(self, new: Sequence[TextSpan]) -> tuple[TextSpan, ...]:
+        """Return what was drafted of the whole answer, where this request told of its part alone."""
+        shift = len(self._begun.text)
+        before = tuple(span for span in self.reply.drafted_spans if span.end <= shift)
+        return (*before, *(TextSpan(span.start + shift, span.end + shift) for span in new))
 
     def _on_failed(self, request_id: str, error: ErrorInfo) -> None:
         if self._is_mine(request_id):

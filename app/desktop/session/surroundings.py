@@ -14,7 +14,7 @@ from app.desktop.session.chat_settings import ChatSettings
 from app.desktop.session.model_session import ModelSession
 from app.desktop.session.reply_costs import ReplyCosts
 from app.desktop.session.turns import ReplyTurn
-from engine import SamplingParams
+from engine import SamplingParams, SpeculativeParams
 
 
 class Surroundings(NamedTuple):
@@ -25,6 +25,7 @@ class Surroundings(NamedTuple):
         chat_format: gives the format that the user chose for the model, None for its own.
         clock: monotonic seconds.
         costs: what replies draw; None where nobody asks.
+        speculative: tells how the next reply drafts, by its settings.
     """
 
     bridge: EngineBridge
@@ -34,6 +35,7 @@ class Surroundings(NamedTuple):
     chat_format: Callable[[], str | None]
     clock: Callable[[], float] = time.monotonic
     costs: ReplyCosts | None = None
+    speculative: Callable[[SamplingParams], SpeculativeParams] = lambda _: SpeculativeParams()
 
     def describe_making(self, reply: ReplyTurn, settings: ChatSettings) -> None:
         """Let a reply tell by which model it is made, and with which settings."""

@@ -8,10 +8,12 @@ import msgspec
 
 from app.desktop.session.turns import ReplyState, ReplyTurn, Turn, UserTurn
 from app.store import Chat, NewNode, Node, NodeState, Partial, ReplyEnd
-from engine import CacheReport, ErrorInfo, RequestMetrics, Role, TurnsDropped
+from engine import CacheReport, ErrorInfo, RequestMetrics, Role, SpeculativeStats, TextSpan, TurnsDropped
 
 _LOG = logging.getLogger(__name__)
-_DROPPED, _THINKING_S, _CACHE = "dropped", "reply_thinking_s", "cache"  # kept beside the measures of the last request
+# Kept beside the measures of the last request.
+_DROPPED, _THINKING_S, _CACHE, _DRAFTING = "dropped", "reply_thinking_s", "cache", "speculative"
+_DRAFTED = "drafted_spans"  # start, end, start, end, ...
 _STATES = {
     NodeState.OPEN: ReplyState.INTERRUPTED,
     NodeState.INTERRUPTED: ReplyState.INTERRUPTED,
@@ -63,6 +65,10 @@ def end_of(reply: ReplyTurn) -> ReplyEnd:
         metrics[_DROPPED] = msgspec.to_builtins(reply.dropped)
     if reply.cache is not None:
         metrics[_CACHE] = msgspec.to_builtins(reply.cache)
+    if reply.speculative is not None:
+        metrics[_DRAFTING] = msgspec.to_builtins(reply.speculative)
+    if reply.drafted_spans:
+        metrics[_DRAFTED] = [place for span in reply.drafted_spans for place in (span.start, span.end)]
     if reply.thinking_s is not None:
         metrics[_THINKING_S] = reply.thinking_s
     return ReplyEnd(
@@ -103,6 +109,8 @@ def _turn_of(node: Node) -> Turn:
         stop_string=node.stop_string,
         metrics=metrics,
         cache=_read(node.metrics.get(_CACHE), CacheReport),
+        speculative=_read(node.metrics.get(_DRAFTING), SpeculativeStats),
+        drafted_spans=_spans(node.metrics.get(_DRAFTED), len(node.content)),
         error=_read(node.error, ErrorInfo),
         is_edited=_is_edited(node),
         token_ids=node.token_ids,
@@ -115,6 +123,16 @@ def _turn_of(node: Node) -> Turn:
 
 def _is_edited(node: Node) -> bool:
     return node.state is NodeState.DONE and node.finish_reason is None and not node.metrics
+
+
+def _spans(places: object, length: int) -> tuple[TextSpan, ...]:
+    """Return parts of a text that has `length` characters; none where they are not such."""
+    if not isinstance(places, list) or len(places) % 2:
+        return ()
+    is_rising = all(isinstance(place, int) for place in places) and places == sorted(places)
+    if not is_rising or (places and not 0 <= places[0] <= places[-1] <= length):
+        return ()
+    return tuple(TextSpan(start, end) for start, end in zip(places[::2], places[1::2], strict=True))
 
 
 def _read(values: object, kind: type[_T]) -> _T | None:

@@ -2,12 +2,25 @@
 
 import dataclasses
 import enum
+import functools
 import time
 import uuid
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
-from engine import CacheReport, ErrorInfo, FinishReason, PrefillProgress, RequestMetrics, RequestState, TurnsDropped
+from app.document_text import Document, split_documents
+from engine import (
+    CacheReport,
+    CacheSource,
+    ErrorInfo,
+    FinishReason,
+    PrefillProgress,
+    RequestMetrics,
+    RequestState,
+    SpeculativeStats,
+    TextSpan,
+    TurnsDropped,
+)
 
 _UNFINISHED = (FinishReason.ABORT, FinishReason.LENGTH, FinishReason.CONTEXT_FULL)
 
@@ -62,9 +75,14 @@ class _Placed:
 
 @dataclasses.dataclass(eq=False)
 class UserTurn(_Placed):
-    """What the user said, exactly as typed."""
+    """What the user said, exactly as typed, behind the documents that are part of it."""
 
     text: str
+
+    @functools.cached_property
+    def parts(self) -> tuple[tuple[Document, ...], str]:
+        """The documents, and what was typed."""
+        return split_documents(self.text)
 
 
 class Begun(NamedTuple):
@@ -88,6 +106,8 @@ class ReplyTurn(_Placed):
         prefill: how far the prompt is read, before the first token.
         finish_reason, stop_string, metrics: set when the reply is done.
         cache: what the prompt cache did for it; None where that is not known.
+        speculative: what drafting did for its last request, so far or in all; None where that is not known.
+        drafted_spans: what of `text` came from accepted drafts, rising.
         error: set when it failed; the text that had arrived stays.
         is_continuation: it is asked to go on after what it has said.
         is_edited: the user wrote it, or changed what the model had written.
@@ -108,6 +128,8 @@ class ReplyTurn(_Placed):
     stop_string: str | None = None
     metrics: RequestMetrics | None = None
     cache: CacheReport | None = None
+    speculative: SpeculativeStats | None = None
+    drafted_spans: Sequence[TextSpan] = ()
     error: ErrorInfo | None = None
     is_continuation: bool = False
     is_edited: bool = False
@@ -137,9 +159,20 @@ class ReplyTurn(_Placed):
         is_cut = self.finish_reason in _UNFINISHED or self.state in (ReplyState.FAILED, ReplyState.INTERRUPTED)
         return is_cut and not self.is_open and self.has_words
 
+    @property
+    def is_stored(self) -> bool:
+        """Whether it was given again as it was stored, and not computed."""
+        return self.metrics is not None and self.metrics.cache_source is CacheSource.RESPONSE
+
     def begun(self) -> Begun:
         """Return what it has said, to go on from there."""
         return Begun(self.text, self.thinking, self.thinking_s)
+
+    def go_on_from(self, reply: "ReplyTurn") -> None:
+        """Begin with what another one has said."""
+        self.text, self.thinking, self.thinking_s = reply.begun()
+        self.drafted_spans = reply.drafted_spans
+        self.is_continuation = True
 
     def edited(self, text: str) -> "ReplyTurn":
         """Return one that stands beside it and has another answer, of the user's."""
@@ -157,6 +190,12 @@ class ReplyTurn(_Placed):
     def take_text_back(self) -> None:
         """Make the answer part of the thinking, which it turned out to be."""
         self.thinking, self.text = self.thinking + self.text, ""
+        self.drafted_spans = ()
 
 
 Turn = UserTurn | ReplyTurn
+
+
+def words_of(turn: Turn) -> str:
+    """Return what is read in a message: the text of its documents is not."""
+    return turn.parts[1] if isinstance(turn, UserTurn) else turn.text

@@ -87,9 +87,32 @@ def _pin() -> QPainterPath:
     return path
 
 
+def _lock() -> QPainterPath:
+    path = QPainterPath()
+    path.addRoundedRect(QRectF(3, 7, 10, 7), 1.5, 1.5)
+    path.moveTo(5, 7)
+    path.lineTo(5, 5)
+    path.arcTo(QRectF(5, 2, 6, 6), 180, -180)
+    path.lineTo(11, 7)
+    return path
+
+
 def _trash() -> QPainterPath:
     path = _lines(((2.5, 4.5), (13.5, 4.5)), ((6, 4.5), (6.4, 2.5), (9.6, 2.5), (10, 4.5)))
     path.addPath(_lines(((4, 4.5), (4.7, 13.5), (11.3, 13.5), (12, 4.5)), ((6.8, 7), (7, 11)), ((9.2, 7), (9, 11))))
+    return path
+
+
+def _clip() -> QPainterPath:
+    path = QPainterPath()
+    path.moveTo(12.5, 7.5)
+    path.lineTo(7.6, 12.4)
+    path.arcTo(QRectF(2.6, 6.6, 6.6, 6.6), -45, -180)
+    path.lineTo(8.6, 2.9)
+    path.arcTo(QRectF(7.9, 2.2, 4.4, 4.4), 135, -180)
+    path.lineTo(6.6, 11)
+    path.arcTo(QRectF(4.8, 8.9, 2.2, 2.2), -45, -180)
+    path.lineTo(9.4, 4.9)
     return path
 
 
@@ -121,7 +144,9 @@ _GLYPHS: dict[str, Callable[[], QPainterPath]] = {
     "search": _search,
     "pencil": _pencil,
     "pin": _pin,
+    "lock": _lock,
     "trash": _trash,
+    "clip": _clip,
     "gear": _gear,
 }
 

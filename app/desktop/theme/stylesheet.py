@@ -46,6 +46,8 @@ def _bases(c: Colours, px: Px) -> str:
     QLabel[role="meta"] {{ color:{c.muted};font-size:{px(12)}px; }}
     QLabel[role="section"] {{ color:{c.muted};font-size:{px(11)}px;font-weight:600;letter-spacing:1px; }}
     QLabel[role="title"] {{ font-size:{px(13)}px;font-weight:600; }}
+    QLabel[role="badge"] {{ color:{c.muted};font-size:{px(12)}px;border:1px solid {c.control_border};
+        border-radius:{px(4)}px;padding:{px(1)}px {px(6)}px; }}
     QLabel[role="headline"] {{ font-size:{px(20)}px;font-weight:600; }}
     QLabel[role="lead"] {{ font-size:{px(15)}px;color:{c.muted}; }}
     QLabel[role="speaker"] {{ font-size:{px(13)}px;font-weight:600;color:{c.muted}; }}

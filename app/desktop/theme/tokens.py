@@ -11,6 +11,7 @@ class Colours:
         surface: side bars.
         raised: composer, buttons, menus.
         border: decorative, never the only cue.
+        drafted: behind text that came from accepted drafts.
         control_border: outlines and handles that must be seen (3:1).
         series: of columns and lines that stand beside each other; never the only cue.
     """
@@ -23,6 +24,7 @@ class Colours:
     code: str
     code_head: str
     selection: str
+    drafted: str
     text: str
     muted: str
     accent: str
@@ -48,6 +50,7 @@ LIGHT = Colours(
     code="#F5F6F8",
     code_head="#EBEDF2",
     selection="#DCE5FA",
+    drafted="#E0E9FB",
     text="#1A1C20",
     muted="#5A6270",
     accent="#2B59C3",
@@ -73,6 +76,7 @@ DARK = Colours(
     code="#111317",
     code_head="#20242B",
     selection="#2C3A5C",
+    drafted="#1E2A44",
     text="#E4E6EA",
     muted="#9DA5B4",
     accent="#8FB0FF",

@@ -13,9 +13,10 @@ from app.desktop.session.chat_adapters import MAX_IN_USE, ChatAdapter
 from app.desktop.theme.theme import Theme
 from app.desktop.widgets.adapter_row import AdapterRow
 from app.desktop.widgets.figures import count_text
+from app.desktop.widgets.limited_rows import LimitedRows
 from app.desktop.widgets.param_row import new_note, place_in_tab_order
 
-_FIRST_USABLE, _FIRST_OTHERS, _MORE = 12, 4, 24
+_FIRST_USABLE, _FIRST_OTHERS = 12, 4
 _ROWS_AT_ONCE = 2  # so that the window is never held up
 
 
@@ -47,8 +48,8 @@ class AdapterPanel(QWidget):
         self._fault = new_note("error")
         for note in (self._state, self._fault):
             note.setMinimumWidth(1)
-        self._usable = _Group(theme, _FIRST_USABLE)
-        self._others = _Group(theme, _FIRST_OTHERS)
+        self._usable = LimitedRows(theme, _FIRST_USABLE)
+        self._others = LimitedRows(theme, _FIRST_OTHERS)
         self._others_title = new_note("meta")
         self._others_title.setText(self.tr("These do not fit the model:"))
         self.add_button = QPushButton(self.tr("Add file …"))
@@ -214,48 +215,3 @@ class AdapterPanel(QWidget):
     def _on_theme_changed(self) -> None:
         self._box.setSpacing(self._theme.px(6))
         self._others_title.setContentsMargins(0, self._theme.px(8), 0, 0)
-
-
-class _Group(QWidget):
-    """Rows below each other, of which so many are shown at first.
-
-    Signals:
-        limit_changed: more of them are to be shown.
-    """
-
-    limit_changed = Signal()
-
-    def __init__(self, theme: Theme, limit: int) -> None:
-        super().__init__()
-        self._theme = theme
-        self._limit = limit
-        self.wanted: list[str] = []
-        self.more_button = QPushButton()
-        self.more_button.setProperty("kind", "small")
-        self.more_button.hide()
-        self.more_button.clicked.connect(self._on_more)
-        self._box = QVBoxLayout(self)
-        self._box.setContentsMargins(0, 0, 0, 0)
-        self._box.addWidget(self.more_button)
-        self.hide()
-
-    def set_paths(self, paths: Sequence[str], *, always: set[str]) -> None:
-        """Choose which rows are to be seen."""
-        self.wanted = [path for number, path in enumerate(paths) if number < self._limit or path in always]
-        num_left = len(paths) - len(self.wanted)
-        self.more_button.setText(self.tr("Show more ({count})").format(count=count_text(num_left)))
-        self.more_button.setVisible(num_left > 0)
-        self.setVisible(bool(paths))
-
-    def place(self, rows: Iterable[QWidget]) -> None:
-        """Put rows into their places."""
-        for number, row in enumerate(rows):
-            item = self._box.itemAt(number)
-            if item is None or item.widget() is not row:
-                self._box.insertWidget(number, row)
-                row.show()
-        self._box.setSpacing(self._theme.px(2))
-
-    def _on_more(self) -> None:
-        self._limit += _MORE
-        self.limit_changed.emit()

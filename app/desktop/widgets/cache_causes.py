@@ -8,7 +8,7 @@ _CAUSES = {
     CacheMissCause.FIRST_USE: QT_TRANSLATE_NOOP("CacheCauses", "this text is new"),
     CacheMissCause.EDITED: QT_TRANSLATE_NOOP("CacheCauses", "an earlier message changed"),
     CacheMissCause.SYSTEM_PROMPT_CHANGED: QT_TRANSLATE_NOOP("CacheCauses", "the system prompt changed"),
-    CacheMissCause.TEMPLATE_CHANGED: QT_TRANSLATE_NOOP("CacheCauses", "the chat template changed"),
+    CacheMissCause.TEMPLATE_CHANGED: QT_TRANSLATE_NOOP("CacheCauses", "the chat template writes earlier replies anew"),
     CacheMissCause.ADAPTER_CHANGED: QT_TRANSLATE_NOOP("CacheCauses", "the adapters changed"),
     CacheMissCause.SETTINGS_CHANGED: QT_TRANSLATE_NOOP("CacheCauses", "the settings changed"),
     CacheMissCause.TRIMMED: QT_TRANSLATE_NOOP("CacheCauses", "the context was trimmed"),

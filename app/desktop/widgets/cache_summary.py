@@ -1,4 +1,4 @@
-"""CacheSummary: what is kept of chats that were read, how much room that takes, and the ways to be rid of it."""
+"""CacheSummary: what is kept of chats that were read and of replies, its room, and the ways to be rid of it."""
 
 from PySide6.QtCore import Qt, Signal
 from PySide6.QtWidgets import QBoxLayout, QGridLayout, QHBoxLayout, QLabel, QPushButton, QWidget
@@ -12,7 +12,7 @@ _NARROW = 520
 
 
 class CacheSummary(QWidget):
-    """Three lines, for the context, the memory and the disk, and two buttons.
+    """Lines for the context, the memory and the disk, one for whole replies where there are some, and two buttons.
 
     Signals:
         clear_requested: all of it is to go.
@@ -26,11 +26,13 @@ class CacheSummary(QWidget):
         super().__init__(parent)
         self._theme = theme
         self._names: dict[QLabel, str] = {}
+        self._labels: dict[QLabel, QLabel] = {}
         self._grid = QGridLayout()
         self._grid.setColumnStretch(1, 1)
         self._context = self._add_line(0, self.tr("In the model's context"))
         self._memory = self._add_line(1, self.tr("In memory"))
         self._disk = self._add_line(2, self.tr("On disk"))
+        self._replies = self._add_line(3, self.tr("Whole replies"))
         self.clear_button = QPushButton(self.tr("Clear"))
         self.clear_button.setToolTip(self.tr("Delete what is cached of all chats. The chats stay."))
         self.off_button = QPushButton(self.tr("Keep nothing on disk"))
@@ -53,9 +55,15 @@ class CacheSummary(QWidget):
         """What is said of the context, the memory and the disk."""
         return self._context.text(), self._memory.text(), self._disk.text()
 
+    @property
+    def replies_text(self) -> str:
+        """What is said of whole replies; empty where there are none."""
+        return "" if self._replies.isHidden() else self._replies.text()
+
     def show_kept(self, described: CacheDescribed | None) -> None:
         """Show what is kept; None while no engine tells."""
         self.clear_button.setEnabled(described is not None)
+        self._show_replies(described)
         if described is None:
             for value in (self._context, self._memory, self._disk):
                 self._set(value, NOTHING)
@@ -90,7 +98,7 @@ class CacheSummary(QWidget):
     def _add_line(self, row: int, name: str) -> QLabel:
         label, value = plain_label(name, role="muted"), plain_label(is_selectable=True)
         label.setWordWrap(False)
-        self._names[value] = name
+        self._names[value], self._labels[value] = name, label
         self._grid.addWidget(label, row, 0)
         self._grid.addWidget(value, row, 1)
         return value
@@ -98,6 +106,14 @@ class CacheSummary(QWidget):
     def _set(self, value: QLabel, text: str) -> None:
         value.setText(text)
         value.setAccessibleName(f"{self._names[value]}: {text}")
+
+    def _show_replies(self, described: CacheDescribed | None) -> None:
+        count = described.num_replies if described is not None else 0
+        self._replies.setVisible(count > 0)
+        self._labels[self._replies].setVisible(count > 0)
+        if described is not None and count:
+            words = self.tr("{count} reply · {size}") if count == 1 else self.tr("{count} replies · {size}")
+            self._set(self._replies, words.format(count=count_text(count), size=bytes_text(described.reply_bytes)))
 
     def _chats(self, described: CacheDescribed, source: CacheSource) -> str:
         count = len({kept.chat_id for kept in described.kept if kept.source is source and kept.chat_id is not None})

@@ -121,8 +121,10 @@ class ChatView(ConversationScroll):
 
     def refresh(self, turn_id: str) -> None:
         """Show the present state of a turn."""
-        if row := self.row(turn_id):
+        shown = self._column.shown(turn_id)
+        if shown is not None and (row := self._column.row(shown)):
             row.refresh()
+            self._marks.mark_row(shown, row)
         else:
             self._column.reread(turn_id)
 
@@ -226,6 +228,10 @@ class ChatView(ConversationScroll):
         self._marks.set_text(text)
         self._marks.mark_all()
 
+    def set_tinted(self, is_on: bool) -> None:
+        """Tint what came from accepted drafts in finished replies, or do not."""
+        self._marks.set_tinted(is_on)
+
     def show_turn(self, turn_id: str, *, text: str = "", number: int = 0) -> bool:
         """Bring a message into view; False where there is none.
 
@@ -282,8 +288,7 @@ class ChatView(ConversationScroll):
 
     def _on_text_made(self, shown: ShownTurn, part: Part | None, text: TextWidget) -> None:
         self._selection.watch(shown, part, text)
-        if self._marks.text:
-            self._marks.mark(shown, part, text)
+        self._marks.mark(shown, part, text)
 
     def _on_row_resized(self, shown: ShownTurn) -> None:
         if self._is_syncing:

@@ -39,11 +39,13 @@ class ComparePage(QWidget):
 
     Signals:
         pause_toggled, stop_requested: the buttons of a run.
+        again_requested: what is done is to be done once more.
         closed: the user is done here; a run goes on.
     """
 
     pause_toggled = Signal()
     stop_requested = Signal()
+    again_requested = Signal()
     closed = Signal()
 
     def __init__(
@@ -138,14 +140,23 @@ class ComparePage(QWidget):
         if share is not None:
             self._bar.setValue(round(share * 1000))
 
-    def set_running(self, *, is_running: bool, can_go_on: bool = False) -> None:
-        """Tell whether replies are being made, and whether more could be, when the user wants to go on."""
+    def set_running(self, *, is_running: bool, can_go_on: bool = False, can_begin_again: bool = False) -> None:
+        """Tell whether replies are being made.
+
+        Args:
+            can_go_on: whether more could be, when the user wants to go on.
+            can_begin_again: whether all are there, and could be made once more.
+        """
         self.pause_button.setVisible(is_running or can_go_on)
         self.pause_button.setText(self.tr("Go on") if can_go_on else self.tr("Pause"))
         self.pause_button.setToolTip("" if can_go_on else self.tr("The reply in progress comes to its end first"))
         self.stop_button.setVisible(is_running)
-        if self.setup.start_button.hasFocus():  # what is disabled would give it to whatever comes next in the window
+        # What is disabled or hidden would give the focus to whatever comes next in the window.
+        if self.setup.start_button.hasFocus():
             self._tabs[0].setFocus()
+        elif self.again_button.hasFocus() and not can_begin_again:
+            self._tabs[1].setFocus()
+        self.again_button.setVisible(can_begin_again)
         self.setup.set_running(is_running=is_running)
         self.columns.set_running(is_running=is_running)
 
@@ -191,9 +202,15 @@ class ComparePage(QWidget):
         self._bar.setAccessibleName(self.tr("Progress of the comparison"))
         self.pause_button = QPushButton(self.tr("Pause"))
         self.stop_button = QPushButton(self.tr("Stop"))
-        for button in (self.pause_button, self.stop_button):
+        self.again_button = QPushButton(self.tr("Run again"))
+        for button in (self.pause_button, self.stop_button, self.again_button):
             button.setProperty("kind", "outline")
         self.stop_button.setToolTip(self.tr("The reply in progress is lost; all others are kept"))
+        self.again_button.setToolTip(
+            self.tr("The same models, settings and prompts once more, with a result of its own")
+        )
+        self.again_button.hide()
+        self.again_button.clicked.connect(self.again_requested)
         self.pause_button.clicked.connect(self.pause_toggled)
         self.stop_button.clicked.connect(self.stop_requested)
         self._line_row = QHBoxLayout(self._line)
@@ -204,6 +221,7 @@ class ComparePage(QWidget):
         self._line_row.addLayout(texts, 1)
         self._line_row.addWidget(self.pause_button)
         self._line_row.addWidget(self.stop_button)
+        self._line_row.addWidget(self.again_button)
         self._line.hide()
         self._banner = plain_label(role="problem")
         self._banner.setObjectName("compareBanner")

@@ -4,15 +4,16 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from PySide6.QtCore import Signal
-from PySide6.QtWidgets import QBoxLayout, QDoubleSpinBox, QFileDialog, QFrame, QHBoxLayout, QWidget
+from PySide6.QtWidgets import QFileDialog, QFrame, QHBoxLayout, QVBoxLayout, QWidget
 
 from app.desktop.rendering.plain import isolated, shortened, tool_tip_text
-from app.desktop.session.compare_setup import CACHE_TYPES, ColumnSetup, ModelOption
+from app.desktop.session.compare_setup import ColumnSetup, ModelOption
 from app.desktop.theme.glyphs import GlyphButton
 from app.desktop.theme.theme import Theme
 from app.desktop.widgets.compare_lane import SeriesDot
+from app.desktop.widgets.compare_setup_settings import ColumnSettings
 from app.desktop.widgets.figures import bytes_text
-from app.desktop.widgets.plain_label import plain_label
+from app.desktop.widgets.fold_section import FoldSection
 from app.desktop.widgets.still_combo_box import StillComboBox
 
 _NARROW = 520
@@ -42,44 +43,27 @@ class ColumnCard(QFrame):
         self.model_box = StillComboBox(theme)
         self.model_box.setAccessibleName(self.tr("Model of column {number}").format(number=number + 1))
         self.model_box.activated.connect(self._on_activated)
-        self.cache_box = StillComboBox(theme)
-        self.cache_box.addItems(CACHE_TYPES)
-        self.cache_box.setAccessibleName(self.tr("KV cache"))
-        self.cache_box.setToolTip(self.tr("The type in which the cache is kept; smaller takes less memory"))
-        self.cache_box.activated.connect(self.changed)
-        self.temperature_box = QDoubleSpinBox()
-        self.temperature_box.setRange(0.0, 2.0)
-        self.temperature_box.setSingleStep(0.1)
-        self.temperature_box.setDecimals(1)
-        self.temperature_box.setAccessibleName(self.tr("Temperature"))
-        self.temperature_box.setToolTip(self.tr("0 takes the likeliest token each time"))
-        self.temperature_box.valueChanged.connect(self.changed)
+        self.settings = ColumnSettings(theme)
+        self.settings.changed.connect(self._on_settings_changed)
+        self.fold = FoldSection(theme, "column", self.tr("Settings"), self.settings)
+        self.fold.head.setAccessibleName(self.tr("Settings of column {number}").format(number=number + 1))
+        self.fold.set_open(False)
         self.remove_button = GlyphButton(theme, "close", self.tr("Remove this column"), size=28)
         self.remove_button.clicked.connect(self.remove_requested)
         self._top = QHBoxLayout()
         self._top.addWidget(SeriesDot(theme, number))
         self._top.addWidget(self.model_box, 1)
-        self._settings = QHBoxLayout()
-        for text, box in ((self.tr("Cache"), self.cache_box), (self.tr("Temperature"), self.temperature_box)):
-            label = plain_label(text, role="meta")
-            label.setWordWrap(False)
-            label.setBuddy(box)
-            self._settings.addWidget(label)
-            self._settings.addWidget(box)
-        self._settings.addStretch(1)
-        self._settings.addWidget(self.remove_button)
-        self._box = QBoxLayout(QBoxLayout.Direction.LeftToRight, self)
-        self._box.addLayout(self._top, 1)
-        self._box.addLayout(self._settings)
+        self._top.addWidget(self.remove_button)
+        self._box = QVBoxLayout(self)
+        self._box.addLayout(self._top)
+        self._box.addWidget(self.fold)
         theme.changed.connect(self._on_theme_changed)
         self._on_theme_changed()
 
     @property
     def setup(self) -> ColumnSetup:
         """What is chosen; its model is empty where none is."""
-        return ColumnSetup(
-            str(self.model_box.currentData() or ""), self.cache_box.currentText(), self.temperature_box.value()
-        )
+        return self.settings.setup(str(self.model_box.currentData() or ""))
 
     @property
     def num_bytes(self) -> int:
@@ -112,18 +96,23 @@ class ColumnCard(QFrame):
     def choose_settings(self, setup: ColumnSetup) -> None:
         """Choose everything."""
         self.choose(setup.model)
-        self.cache_box.setCurrentText(setup.cache)
-        self.temperature_box.setValue(setup.temperature)
+        self.settings.choose(setup)
+        self._show_summary()
 
     def set_removable(self, *, is_removable: bool) -> None:
         """Tell whether the column can be taken away."""
         self.remove_button.setVisible(is_removable)
 
     def fit(self, width: int) -> None:
-        """Put the settings beside the model, or below it where there is little room."""
-        is_narrow = width < self._theme.px(_NARROW)
-        down, beside = QBoxLayout.Direction.TopToBottom, QBoxLayout.Direction.LeftToRight
-        self._box.setDirection(down if is_narrow else beside)
+        """Lay the settings out for a width."""
+        self.settings.set_narrow(is_narrow=width < self._theme.px(_NARROW))
+
+    def _on_settings_changed(self) -> None:
+        self._show_summary()
+        self.changed.emit()
+
+    def _show_summary(self) -> None:
+        self.fold.head.set_summary(self.settings.summary)
 
     def _on_activated(self, index: int) -> None:
         if self.model_box.itemData(index) is None:
@@ -149,11 +138,7 @@ class ColumnCard(QFrame):
 
     def _on_theme_changed(self) -> None:
         px = self._theme.px
-        self._box.setContentsMargins(px(10), px(8), px(8), px(8))
-        self._box.setSpacing(px(8))
+        self._box.setContentsMargins(px(10), px(8), px(8), px(6))
+        self._box.setSpacing(px(2))
         self._top.setSpacing(px(6))
-        self._settings.setSpacing(px(6))
         self.model_box.setMinimumWidth(px(120))
-        self.cache_box.setFixedWidth(px(78))
-        self.temperature_box.setFixedWidth(px(56))
-        self.temperature_box.lineEdit().setTextMargins(px(6), 0, 0, 0)

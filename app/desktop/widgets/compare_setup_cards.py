@@ -91,7 +91,7 @@ class ColumnCards(QWidget):
     def set_temperature(self, before: float, after: float) -> None:
         """Change the temperature of the first column, unless it was set otherwise."""
         if self.cards[0].setup.temperature == before:
-            self.cards[0].temperature_box.setValue(after)
+            self.cards[0].settings.temperature_box.setValue(after)
 
     def fit(self, width: int) -> None:
         """Lay the cards out for a width."""

@@ -14,7 +14,6 @@ from PySide6.QtWidgets import (
     QPlainTextEdit,
     QPushButton,
     QScrollArea,
-    QSpinBox,
     QVBoxLayout,
     QWidget,
 )
@@ -38,6 +37,7 @@ from app.desktop.widgets.compare_setup_cards import ColumnCards
 from app.desktop.widgets.compare_setup_words import mode_help, summary
 from app.desktop.widgets.plain_label import plain_label
 from app.desktop.widgets.still_combo_box import StillComboBox
+from app.desktop.widgets.still_spin_box import StillSpinBox
 
 _COLUMN = 720
 _NARROW = 480
@@ -79,8 +79,6 @@ class SetupView(QScrollArea):
         for box in (self.mode_box, self.prompts_box):
             box.activated.connect(self._on_changed)
         for spin in (self.repeats_spin, self.tokens_spin):
-            spin.setKeyboardTracking(False)
-            spin.setFocusPolicy(Qt.FocusPolicy.StrongFocus)
             spin.valueChanged.connect(self._on_changed)
         theme.changed.connect(self._on_theme_changed)
         self._on_theme_changed()
@@ -190,7 +188,7 @@ class SetupView(QScrollArea):
         self.prompt_edit.setTabChangesFocus(True)
         self.prompt_edit.setPlaceholderText(self.tr("What are the models to be asked?"))
         self.prompt_edit.setAccessibleName(self.tr("Prompt"))
-        self.repeats_spin, self.tokens_spin = QSpinBox(), QSpinBox()
+        self.repeats_spin, self.tokens_spin = StillSpinBox(), StillSpinBox()
         self.repeats_spin.setRange(1, MAX_REPEATS)
         self.tokens_spin.setRange(1, _MAX_TOKENS)
         self.tokens_spin.setValue(256)

@@ -8,6 +8,7 @@ from PySide6.QtGui import QResizeEvent
 from PySide6.QtWidgets import QFrame, QHBoxLayout, QPushButton, QVBoxLayout, QWidget
 
 from app.desktop.session.message_queue import QueuedMessage
+from app.desktop.theme.glyphs import GlyphButton
 from app.desktop.theme.theme import Theme
 from app.desktop.widgets.composer_draft import Draft, can_be_edited, read_draft
 from app.desktop.widgets.composer_text import ComposerText
@@ -41,6 +42,7 @@ class Composer(QWidget):
         queued_drop_requested: id of a queued message that is not to be sent.
         count_requested: the text whose tokens `show_count` is to tell; comes after a pause in typing.
         draft_changed: the string to keep for `set_draft`; comes a little after the changes.
+        attach_requested: a file is to be chosen.
         edit_last_requested: Up was pressed in an empty composer.
     """
 
@@ -51,6 +53,7 @@ class Composer(QWidget):
     queued_drop_requested = Signal(str)
     count_requested = Signal(str)
     draft_changed = Signal(str)
+    attach_requested = Signal()
     edit_last_requested = Signal()
 
     def __init__(self, theme: Theme, left: QWidget, parent: QWidget | None = None) -> None:
@@ -74,9 +77,10 @@ class Composer(QWidget):
         self._buttons = SendButtons(theme, self._frame)
         self._lower = QHBoxLayout()
         self._left = left
-        self._lower.addWidget(left, 1)
-        self._lower.addWidget(self._count)
-        self._lower.addWidget(self._buttons)
+        attach = GlyphButton(theme, "clip", self.tr("Attach a text, code or PDF file"))
+        attach.clicked.connect(self.attach_requested)
+        for part in (attach, left, self._count, self._buttons):
+            self._lower.addWidget(part, int(part is left))
         self._box = QVBoxLayout(self._frame)
         for row in (self._queue, self._pasted, self.text_edit):
             self._box.addWidget(row)
@@ -139,6 +143,11 @@ class Composer(QWidget):
         return self._parts.written
 
     @property
+    def pasted(self) -> PastedTexts:
+        """What is kept beside the text, documents among it."""
+        return self._pasted
+
+    @property
     def pasted_texts(self) -> tuple[str, ...]:
         """Long texts that are kept beside the edit."""
         return self._pasted.texts
@@ -167,6 +176,10 @@ class Composer(QWidget):
         self._history.forget()
         self._pasted.reset(())
         self.text_edit.show_text("")
+
+    def attach(self, documents: Sequence[str]) -> None:
+        """Put documents beside the text, each as it stands in a message."""
+        self._put_pasted((*self._pasted.texts, *documents))
 
     def give_back(self, text: str) -> None:
         """Put a refused or queued message back, above what was written meanwhile."""
@@ -276,7 +289,7 @@ class Composer(QWidget):
     def _order_tabs(self) -> None:
         """Let Shift+Tab lead from the text up to the rows: new buttons stand at the end of the window's order."""
         last = self.text_edit.previousInFocusChain()
-        for button in (*self._queue.rows.buttons, *self._pasted.rows.buttons):
+        for button in (*self._queue.rows.buttons, *self._pasted.buttons):
             if last is not None:
                 QWidget.setTabOrder(last, button)
             last = button

@@ -4,6 +4,8 @@ import re
 from collections.abc import Sequence
 from typing import NamedTuple
 
+from app.document_text import is_document, join_documents, split_documents
+
 # Beyond these, laying a text out or changing it takes longer than a frame. Bytes of UTF-8 stand for the work of a line:
 # scripts with larger codes cost more for each character.
 MAX_EDIT_CHARS = 200_000
@@ -20,7 +22,7 @@ class Draft(NamedTuple):
 
     Attributes:
         typed: what stands in the text edit.
-        pasted: long texts that are kept beside it.
+        pasted: long texts that are kept beside it, and documents, each as it stands in a message.
     """
 
     typed: str = ""
@@ -28,8 +30,15 @@ class Draft(NamedTuple):
 
     @property
     def text(self) -> str:
-        """The message as it would be sent."""
-        return "\n\n".join(part for part in (self.typed, *self.pasted) if part)
+        """The message as it would be sent: the documents first."""
+        documents = [part for part in self.pasted if is_document(part)]
+        beside = [part for part in self.pasted if not is_document(part)]
+        return "".join(documents) + "\n\n".join(part for part in (self.typed, *beside) if part)
+
+    @property
+    def documents(self) -> tuple[str, ...]:
+        """The documents in it, each as it stands in a message."""
+        return tuple(part for part in self.pasted if is_document(part))
 
     @property
     def written(self) -> str:
@@ -40,8 +49,10 @@ class Draft(NamedTuple):
         return f"{_HEAD}1 {' '.join(str(len(part)) for part in parts)}\n{''.join(parts)}"
 
     def fitted(self) -> "Draft":
-        """Return the draft with a text that is too long to be edited put beside."""
-        return self if can_be_edited(self.typed) else Draft("", (self.typed, *self.pasted))
+        """Return the draft with documents, and a text that is too long to be edited, put beside."""
+        documents, typed = split_documents(self.typed)
+        beside = (*(join_documents([item], "") for item in documents), *self.pasted)
+        return Draft(typed, beside) if can_be_edited(typed) else Draft("", (typed, *beside))
 
     def above(self, other: "Draft") -> "Draft":
         """Return both drafts as one, this one first."""
@@ -49,6 +60,14 @@ class Draft(NamedTuple):
         if can_be_edited(typed):
             return Draft(typed, (*self.pasted, *other.pasted))
         return Draft(other.typed, (self.typed, *self.pasted, *other.pasted))
+
+
+def text_of_all(texts: Sequence[str]) -> str:
+    """Return several messages as one."""
+    whole = Draft()
+    for text in reversed(texts):
+        whole = Draft(text).fitted().above(whole)
+    return whole.text
 
 
 def read_draft(written: str) -> Draft:

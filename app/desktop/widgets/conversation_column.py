@@ -13,8 +13,9 @@ from PySide6.QtCore import Qt
 from PySide6.QtWidgets import QWidget
 
 from app.desktop.rendering.blocks import BlockParser
-from app.desktop.session.turns import ReplyTurn, Turn
+from app.desktop.session.turns import ReplyTurn, Turn, words_of
 from app.desktop.theme.theme import Theme
+from app.desktop.widgets.document_chips import CHIP_HEIGHT
 from app.desktop.widgets.height_estimates import TextMeasures
 from app.desktop.widgets.message_rows import MessageRow, is_long, shown_text
 from app.desktop.widgets.reply_contents import Part, ReplyContents
@@ -310,7 +311,9 @@ class ConversationColumn(QWidget):
             if turn.thinking and not turn.text.strip() and not turn.is_open:
                 shown.is_fold_open = True
         else:
-            shown.height = px(42) + measures.of_plain(shown_text(shown)) + (px(30) if is_long(turn.text) else 0)
+            chips = px(CHIP_HEIGHT) * len(turn.parts[0])
+            fold = px(30) if is_long(words_of(turn)) else 0
+            shown.height = px(42) + chips + measures.of_plain(shown_text(shown)) + fold
         return shown
 
     def _number(self, first: int) -> None:

@@ -32,6 +32,7 @@ class EmptyState(QWidget):
         self._welcome = _centred("muted")
         self._welcome.hide()
         self._is_first_run: bool | None = None
+        self._is_private = self._is_inviting = False
         self._starter = QPushButton(self.tr("Use the starter model"))
         self._starter.setProperty("kind", "primary")
         self._open = QPushButton(self.tr("Open a model file …"))
@@ -85,6 +86,7 @@ class EmptyState(QWidget):
         needs_model = model.state in (ModelState.FAILED, ModelState.NONE)
         self._buttons.setVisible(needs_model)
         if needs_model:
+            self._is_inviting = False
             message = self.tr("Choose one to begin.") if error is None else shortened(error.message, 300)
             self._set(self.tr("No model is loaded"), message, "" if error is None else shortened(error.hint, 300))
         elif model.state is ModelState.LOADING:
@@ -92,7 +94,21 @@ class EmptyState(QWidget):
         else:
             self._invite("")
 
+    def set_private(self, is_private: bool) -> None:
+        """Say what a private chat is, where this is one."""
+        if is_private != self._is_private:
+            self._is_private = is_private
+            if self._is_inviting:
+                self._invite(self._hint.text().strip())
+
     def _invite(self, hint: str) -> None:
+        self._is_inviting = True
+        if self._is_private:
+            lead = self.tr(
+                "Nothing of it is written to disk. It is kept in memory only, and gone when you close it, or Fireside."
+            )
+            self._set(self.tr("A private chat"), lead, hint)
+            return
         promise = self.tr("The model runs on this computer. What you write stays here.")
         self._set(self.tr("What can I help with?"), promise, hint)
 

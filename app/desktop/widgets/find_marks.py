@@ -1,4 +1,4 @@
-"""FindMarks: shows all places of a text in the conversation, and the one that is looked at stronger."""
+"""FindMarks: shows all places of a text in the conversation, the one that is looked at stronger, and drafts."""
 
 import re
 from collections.abc import Iterator
@@ -6,9 +6,11 @@ from collections.abc import Iterator
 from PySide6.QtGui import QTextCharFormat, QTextCursor, QTextDocument
 from PySide6.QtWidgets import QTextEdit
 
+from app.desktop.session.turns import words_of
 from app.desktop.theme.theme import Theme
 from app.desktop.widgets.conversation_column import ConversationColumn
-from app.desktop.widgets.message_rows import TextWidget, UserRow, shown_text
+from app.desktop.widgets.draft_tints import DraftTints
+from app.desktop.widgets.message_rows import MessageRow, TextWidget, UserRow, shown_text
 from app.desktop.widgets.reply_contents import Part
 from app.desktop.widgets.reply_row import ReplyRow
 from app.desktop.widgets.shown_turn import ShownTurn
@@ -18,11 +20,12 @@ _OPACITY = 70
 
 
 class FindMarks:
-    """Marks a text, whatever its case, in all messages that have rows."""
+    """Marks a text, whatever its case, in all messages that have rows, over the tints of what was drafted."""
 
     def __init__(self, theme: Theme, column: ConversationColumn) -> None:
         self._theme = theme
         self._column = column
+        self._tints = DraftTints(theme)
         self._text = ""
         self._strong: tuple[ShownTurn, Part | None, int] | None = None
 
@@ -35,6 +38,12 @@ class FindMarks:
         """Mark another text from now on."""
         self._text, self._strong = text, None
 
+    def set_tinted(self, is_on: bool) -> None:
+        """Tint what came from accepted drafts from now on, or do not."""
+        if is_on != self._tints.is_on:
+            self._tints.is_on = is_on
+            self.mark_all()
+
     def choose(self, shown: ShownTurn, text: str, number: int) -> Part | None:
         """Look at the `number`-th place of `text` in a message that has a row, and return its segment.
 
@@ -43,7 +52,7 @@ class FindMarks:
         if self._text != text:
             self.set_text(text)
         row, part = self._column.row(shown), None
-        begin = _place_of(shown.turn.text, text, number)
+        begin = _place_of(words_of(shown.turn), text, number)
         if begin is not None and isinstance(row, ReplyRow):
             part = self._column.part_with(shown, begin)
             if part is not None:
@@ -71,12 +80,16 @@ class FindMarks:
     def mark_all(self) -> None:
         """Show the marks in all messages that have rows."""
         for shown, row in self._column.realised():
-            for part, text in row.texts():
-                self.mark(shown, part, text)
+            self.mark_row(shown, row)
+
+    def mark_row(self, shown: ShownTurn, row: MessageRow) -> None:
+        """Show the marks in one message."""
+        for part, text in row.texts():
+            self.mark(shown, part, text)
 
     def mark(self, shown: ShownTurn, part: Part | None, widget: TextWidget) -> None:
         """Show the marks in a widget, or remove them."""
-        selections = []
+        selections = self._tints.selections(shown, part, widget)
         if self._text:
             strong = self._strong[2] if self._strong is not None and self._strong[:2] == (shown, part) else -1
             for number, cursor in enumerate(_find_all(widget.document(), self._text)):

@@ -7,6 +7,7 @@ from PySide6.QtWidgets import QFrame, QScrollArea, QVBoxLayout, QWidget
 
 from app.desktop.theme.theme import Theme
 from app.desktop.widgets.adapter_panel import AdapterPanel
+from app.desktop.widgets.draft_panel import DraftPanel
 from app.desktop.widgets.fold_section import FoldSection
 from app.desktop.widgets.load_panel import LoadPanel
 from app.desktop.widgets.readouts import Readouts
@@ -15,11 +16,11 @@ from app.desktop.widgets.system_prompt import SystemPromptEdit
 
 WIDTH = 284
 # The numbers and the sampling settings are what one looks at most.
-_CLOSED_AT_FIRST = ("system_prompt", "adapters", "model")
+_CLOSED_AT_FIRST = ("system_prompt", "adapters", "drafting", "model")
 
 
 class Inspector(QFrame):
-    """Five sections that scroll together, each under a head that opens and closes it.
+    """Six sections that scroll together, each under a head that opens and closes it.
 
     Signals:
         collapsed_changed: the user opened or closed a section, see `collapsed`.
@@ -37,6 +38,7 @@ class Inspector(QFrame):
         parent: QWidget | None = None,
         *,
         adapters: AdapterPanel,
+        drafting: DraftPanel,
     ) -> None:
         super().__init__(parent)
         self._theme = theme
@@ -50,6 +52,7 @@ class Inspector(QFrame):
             FoldSection(theme, "system_prompt", self.tr("SYSTEM PROMPT"), system_prompt),
             FoldSection(theme, "sampling", self.tr("SAMPLING"), sampling),
             FoldSection(theme, "adapters", self.tr("ADAPTERS"), adapters),
+            FoldSection(theme, "drafting", self.tr("DRAFTING"), drafting),
             FoldSection(theme, "model", self.tr("MODEL"), load_panel),
         )
         for section in self.sections:
@@ -57,6 +60,7 @@ class Inspector(QFrame):
             section.toggled.connect(self.collapsed_changed)
         self._box.addStretch(1)
         adapters.summary_changed.connect(self.section("adapters").head.set_summary)
+        drafting.summary_changed.connect(self.section("drafting").head.set_summary)
         load_panel.summary_changed.connect(self.section("model").head.set_summary)
         self.area = QScrollArea(self)
         self.area.setWidgetResizable(True)
@@ -73,7 +77,7 @@ class Inspector(QFrame):
 
     @property
     def collapsed(self) -> set[str]:
-        """Keys of the sections that are closed: of "live", "system_prompt", "sampling", "adapters" and "model"."""
+        """Keys of the closed sections: of "live", "system_prompt", "sampling", "adapters", "drafting" and "model"."""
         return {section.key for section in self.sections if not section.is_open}
 
     def set_collapsed(self, keys: Iterable[str]) -> None:

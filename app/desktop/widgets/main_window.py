@@ -67,11 +67,13 @@ class MainWindow(QMainWindow):
     Signals:
         first_painted: once, when the window can be seen and used.
         model_dropped: path of a model file that was dropped on it.
+        files_dropped: paths of other files.
         state_changed: place, size or sides changed.
     """
 
     first_painted = Signal()
     model_dropped = Signal(str)
+    files_dropped = Signal(list)
     state_changed = Signal()
 
     def __init__(
@@ -255,14 +257,19 @@ class MainWindow(QMainWindow):
             self.state_changed.emit()
 
     def dragEnterEvent(self, event: QDragEnterEvent) -> None:
-        """Take model files."""
-        if _model_files(event.mimeData().urls()):
+        """Take files."""
+        if _files(event.mimeData().urls()):
             event.acceptProposedAction()
 
     def dropEvent(self, event: QDropEvent) -> None:
-        """Take the first model file."""
+        """Take the first model file, or all others."""
         event.acceptProposedAction()
-        self.model_dropped.emit(_model_files(event.mimeData().urls())[0])
+        files = _files(event.mimeData().urls())
+        models = [file for file in files if Path(file).suffix.lower() == ".gguf"]
+        if models:
+            self.model_dropped.emit(models[0])
+        elif files:
+            self.files_dropped.emit(files)
 
     def _on_painted(self) -> None:
         if not self._was_painted:
@@ -362,6 +369,5 @@ class MainWindow(QMainWindow):
         return bottom - height - px(8)
 
 
-def _model_files(urls: Sequence[QUrl]) -> list[str]:
-    files = [Path(url.toLocalFile()) for url in urls if url.isLocalFile()]
-    return [str(file) for file in files if file.suffix.lower() == ".gguf"]
+def _files(urls: Sequence[QUrl]) -> list[str]:
+    return [url.toLocalFile() for url in urls if url.isLocalFile()]

@@ -90,6 +90,10 @@ class MessageActions(QWidget):
         self.continue_button.setProperty("kind", "action")
         self.continue_button.setToolTip(self.tr("Let the model go on with this reply"))
         self.continue_button.clicked.connect(lambda: emit(TurnAction.CONTINUE))
+        self.again_button = QPushButton(self.tr("Ask again"), self)
+        self.again_button.setProperty("kind", "action")
+        self.again_button.setToolTip(self.tr("Let the model write a new reply"))
+        self.again_button.clicked.connect(lambda: emit(TurnAction.RETRY))
         self.previous = _arrow(self, "‹", self.tr("Previous version"))
         self.previous.clicked.connect(lambda: emit(TurnAction.PREVIOUS_VARIANT))
         self.number = QLabel(self)
@@ -108,7 +112,8 @@ class MessageActions(QWidget):
         self.more.clicked.connect(self.menu_requested)
         for button in self.findChildren(QAbstractButton):
             button.setFocusPolicy(Qt.FocusPolicy.ClickFocus)
-        self.continue_button.setFocusPolicy(Qt.FocusPolicy.StrongFocus)
+        for text_button in (self.continue_button, self.again_button):
+            text_button.setFocusPolicy(Qt.FocusPolicy.StrongFocus)
 
     def refresh(self, *, is_active: bool, is_last: bool) -> None:
         """Show what can be done at present.
@@ -122,6 +127,8 @@ class MessageActions(QWidget):
         # A failed reply has its button in the error; one that was to go on has both ways.
         is_failed = reply is not None and reply.state is ReplyState.FAILED and not reply.is_continuation
         self.continue_button.setVisible(reply is not None and can_continue(reply, is_last=is_last))
+        is_stored = reply is not None and reply.is_stored
+        self.again_button.setVisible(is_stored)
         has_variants = turn.num_variants > 1
         for widget in (self.previous, self.number, self.next):
             widget.setVisible(has_variants)
@@ -133,7 +140,7 @@ class MessageActions(QWidget):
             self.previous.setEnabled(is_done and turn.variant > 0)
             self.next.setEnabled(is_done and turn.variant + 1 < turn.num_variants)
         self.copy.setVisible(is_active and is_done and bool(turn.text))
-        self.retry.setVisible(is_active and is_done and reply is not None and not is_failed)
+        self.retry.setVisible(is_active and is_done and reply is not None and not (is_failed or is_stored))
         self.edit.setVisible(is_active and is_done and can_edit(turn))
         self.more.setVisible(is_active and is_done)
         self._place()
@@ -142,6 +149,7 @@ class MessageActions(QWidget):
         px, x, height = self._theme.px, 0, self._theme.px(_SIDE)
         for widget in (
             self.continue_button,
+            self.again_button,
             self.copy,
             self.retry,
             self.edit,
@@ -157,7 +165,7 @@ class MessageActions(QWidget):
             width = px(_SIDE if isinstance(widget, GlyphButton) else 20) if is_square else size.width()
             side = min(size.height(), height) if not is_square else height
             widget.setGeometry(x, (height - side) // 2, width, side)
-            x += width + px(4 if widget is self.continue_button or widget is self.more else 0)
+            x += width + px(4 if widget in (self.continue_button, self.again_button, self.more) else 0)
         self.resize(x, height)
 
 

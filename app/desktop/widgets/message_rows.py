@@ -10,14 +10,16 @@ from PySide6.QtWidgets import QApplication, QFrame, QLabel, QMenu, QPlainTextEdi
 
 from app.desktop.rendering.plain import shortened
 from app.desktop.rendering.plain_text import PlainText
-from app.desktop.session.turns import Turn, TurnAction, UserTurn
+from app.desktop.session.turns import ReplyTurn, Turn, TurnAction, UserTurn, words_of
 from app.desktop.theme.theme import Theme
 from app.desktop.widgets.composer_draft import can_be_edited
+from app.desktop.widgets.document_chips import DocumentChips
 from app.desktop.widgets.figures import LAST_SECOND, count_text
 from app.desktop.widgets.message_actions import MessageActions, Offer, offers
 from app.desktop.widgets.message_editor import MessageEditor
 from app.desktop.widgets.reply_contents import Part
 from app.desktop.widgets.shown_turn import ShownTurn
+from app.document_text import Document, join_documents
 
 _PREVIEW_LINES = 16
 _PREVIEW_CHARS = 2_000
@@ -129,13 +131,13 @@ class MessageRow(QWidget):
 
     def begin_edit(self) -> None:
         """Let the user change the text where it stands; one too long for that is written anew in the composer."""
-        if not can_be_edited(self.turn.text):
+        if not can_be_edited(words_of(self.turn)):
             if isinstance(self.turn, UserTurn):
                 self.action_requested.emit(TurnAction.BRANCH)
             return
         if self.editor is None:
             is_reply = not isinstance(self.turn, UserTurn)
-            self.editor = MessageEditor(self._theme, self.turn.text, is_reply=is_reply, parent=self)
+            self.editor = MessageEditor(self._theme, words_of(self.turn), is_reply=is_reply, parent=self)
             self.editor.submitted.connect(self._on_submitted)
             self.editor.cancelled.connect(self.end_edit)
             self.editor.height_changed.connect(self._on_height_changed)
@@ -192,7 +194,7 @@ class MessageRow(QWidget):
         """See QWidget."""
         super().focusInEvent(event)
         # Read by screen readers when the message is reached; not kept up to date while it streams.
-        self.setAccessibleDescription(shortened(self.turn.text, _MAX_SPOKEN_CHARS))
+        self.setAccessibleDescription(shortened(words_of(self.turn), _MAX_SPOKEN_CHARS))
         self._refresh_actions()
 
     def focusOutEvent(self, event: QFocusEvent) -> None:
@@ -213,7 +215,8 @@ class MessageRow(QWidget):
 
     def _refresh_actions(self) -> None:
         is_active = self._is_hovered or self.hasFocus() or (self._is_last and not isinstance(self.turn, UserTurn))
-        if self._actions is None and not is_active and self.turn.num_variants < 2:
+        is_stored = isinstance(self.turn, ReplyTurn) and self.turn.is_stored
+        if self._actions is None and not (is_active or is_stored) and self.turn.num_variants < 2:
             return
         self.actions_bar.refresh(is_active=is_active, is_last=self._is_last)
         self.actions_bar.setVisible(self.editor is None)
@@ -236,7 +239,8 @@ class MessageRow(QWidget):
 
     def _on_submitted(self, text: str) -> None:
         self.end_edit()
-        self.edit_submitted.emit(text)
+        documents = self.turn.parts[0] if isinstance(self.turn, UserTurn) else ()
+        self.edit_submitted.emit(join_documents(documents, text))
 
     def _on_height_changed(self) -> None:
         if self._width:
@@ -267,7 +271,7 @@ def is_long(text: str) -> bool:
 
 def shown_text(shown: ShownTurn) -> str:
     """Return what is seen of a message of the user."""
-    text = shown.turn.text
+    text = words_of(shown.turn)
     if shown.is_unfolded:
         return text[:_MAX_SHOWN_CHARS]
     if not is_long(text):
@@ -285,14 +289,20 @@ class UserRow(MessageRow):
         self._speaker = QLabel(self.tr("You"), self._block)
         self._speaker.setProperty("role", "speaker")
         self.setAccessibleName(self.tr("You"))
+        self._documents = DocumentChips(theme, self.documents, self._block)
         self._text = PlainText(theme, self._block)
         self._text.setAccessibleName(self.tr("You"))
         self._unfold = QPushButton(self.tr("Show all"), self._block)
         self._unfold.setProperty("kind", "small")
         self._unfold.clicked.connect(self.unfold)
-        self._unfold.setVisible(is_long(self.turn.text))
+        self._unfold.setVisible(is_long(words_of(self.turn)))
         self._show_text()
         self.refresh()
+
+    @property
+    def documents(self) -> tuple[Document, ...]:
+        """What stands before the text."""
+        return self.turn.parts[0] if isinstance(self.turn, UserTurn) else ()
 
     @property
     def text_widget(self) -> PlainText:
@@ -325,7 +335,7 @@ class UserRow(MessageRow):
             self.unfolded.emit()
 
     def _show_text(self) -> None:
-        text = self.turn.text
+        text = words_of(self.turn)
         if self._shown.is_unfolded:
             self._unfold.setVisible(len(text) > _MAX_SHOWN_CHARS)
             self._unfold.setEnabled(False)
@@ -352,6 +362,10 @@ class UserRow(MessageRow):
             self._actions.raise_()
         self._speaker.setGeometry(pad, top, min(self._speaker.sizeHint().width(), width - 2 * pad - actions), line)
         y = top + line + px(4)
+        if self.documents:
+            height = self._documents.sizeHint().height()
+            self._documents.setGeometry(pad, y, width - 2 * pad, height)
+            y += height + px(6)
         height = self._text.fit(width - 2 * pad)
         self._text.setGeometry(pad, y, width - 2 * pad, height)
         y += height

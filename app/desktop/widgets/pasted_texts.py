@@ -1,20 +1,23 @@
-"""PastedTexts: long pasted texts as chips beside the text edit, with their part in undo and redo."""
+"""PastedTexts: long pasted texts and documents as chips beside the text edit, with their part in undo and redo."""
 
 import functools
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
 from PySide6.QtCore import Signal
-from PySide6.QtWidgets import QFrame, QHBoxLayout, QPushButton, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QAbstractButton, QFrame, QHBoxLayout, QPushButton, QVBoxLayout, QWidget
 
 from app.desktop.rendering.plain import shortened, tool_tip_text
 from app.desktop.theme.glyphs import GlyphButton
 from app.desktop.theme.theme import Theme
 from app.desktop.widgets.composer_draft import can_be_edited
 from app.desktop.widgets.composer_text import is_blank_text
+from app.desktop.widgets.document_chips import document_line, document_tip
 from app.desktop.widgets.elided_label import ElidedLabel
-from app.desktop.widgets.figures import bytes_text, count_text
+from app.desktop.widgets.figures import bytes_text, count_text, tokens_text
+from app.desktop.widgets.reading_row import ReadingRow
 from app.desktop.widgets.scrolled_rows import ScrolledRows
+from app.document_text import Document, is_document, split_documents
 
 _NUM_TIP_LINES = 8
 _MAX_TIP_LINE = 100
@@ -35,6 +38,11 @@ class _Pasted:
     @functools.cached_property
     def can_be_shown(self) -> bool:
         return can_be_edited(self.text)
+
+    @functools.cached_property
+    def document(self) -> Document | None:
+        documents = split_documents(self.text)[0] if is_document(self.text) else ()
+        return documents[0] if len(documents) == 1 else None
 
     @property
     def preview(self) -> str:
@@ -73,10 +81,15 @@ class PastedTexts(QWidget):
         self._texts: tuple[_Pasted, ...] = ()
         self._undo: list[_Step] = []
         self._redo: list[_Step] = []
+        self._labels: dict[str, ElidedLabel] = {}  # of documents, by text
+        self._counts: Mapping[str, int | None] = {}
         self.rows = ScrolledRows(theme)
-        box = QVBoxLayout(self)
-        box.setContentsMargins(0, 0, 0, 0)
-        box.addWidget(self.rows)
+        self.reading = ReadingRow(theme)
+        self._box = QVBoxLayout(self)
+        self._box.setContentsMargins(0, 0, 0, 0)
+        self._box.addWidget(self.rows)
+        self._box.addWidget(self.reading)
+        self.reading.shown.connect(self._on_reading_shown)
         theme.changed.connect(self._build)
         self.hide()
 
@@ -84,6 +97,23 @@ class PastedTexts(QWidget):
     def texts(self) -> tuple[str, ...]:
         """The pasted texts, oldest first."""
         return tuple(pasted.text for pasted in self._texts)
+
+    @property
+    def documents(self) -> tuple[str, ...]:
+        """Those of them that are documents."""
+        return tuple(pasted.text for pasted in self._texts if pasted.document is not None)
+
+    @property
+    def buttons(self) -> list[QAbstractButton]:
+        """All buttons, in their order."""
+        return [*self.rows.buttons, *self.reading.buttons]
+
+    def set_counts(self, counts: Mapping[str, int | None]) -> None:
+        """Tell how many tokens documents have, by text; None where one is longer than the context."""
+        self._counts = dict(counts)
+        for pasted in self._texts:
+            if pasted.text in self._labels:
+                self._labels[pasted.text].set_whole(self._words(pasted))
 
     @property
     def is_blank(self) -> bool:
@@ -138,33 +168,56 @@ class PastedTexts(QWidget):
         self.changed.emit()
 
     def _build(self) -> None:
+        self._labels = {}
         self.rows.set_rows([self._chip(number, pasted) for number, pasted in enumerate(self._texts)])
-        self.setVisible(bool(self._texts))
+        self.reading.set_wanted(bool(self.documents))
+        self._box.setSpacing(self._theme.px(4))
+        self.setVisible(bool(self._texts) or self.reading.is_wanted)
+
+    def _on_reading_shown(self) -> None:
+        self.setVisible(bool(self._texts) or self.reading.is_wanted)
+        self.changed.emit()
+
+    def _words(self, pasted: _Pasted) -> str:
+        """Return what stands on a chip."""
+        if pasted.document is None:
+            one, many = self.tr("Pasted text · 1 line · {size}"), self.tr("Pasted text · {count} lines · {size}")
+            return (one if pasted.num_lines == 1 else many).format(
+                count=count_text(pasted.num_lines), size=bytes_text(pasted.num_bytes)
+            )
+        words = document_line(pasted.document.name, pasted.num_bytes)
+        if pasted.text not in self._counts:
+            return words
+        num_tokens = self._counts[pasted.text]
+        count = self.tr("longer than the context") if num_tokens is None else tokens_text(num_tokens)
+        return f"{words} · {count}"
+
+    def _removal(self, pasted: _Pasted) -> str:
+        return self.tr("Remove the document") if pasted.document else self.tr("Remove the pasted text")
 
     def _chip(self, number: int, pasted: _Pasted) -> QWidget:
         px = self._theme.px
         chip = QFrame()
         chip.setObjectName("pasteChip")
-        one, many = self.tr("Pasted text · 1 line · {size}"), self.tr("Pasted text · {count} lines · {size}")
-        what = (one if pasted.num_lines == 1 else many).format(
-            count=count_text(pasted.num_lines), size=bytes_text(pasted.num_bytes)
-        )
+        what = self._words(pasted)
         label = ElidedLabel()
         label.set_whole(what)
         label.setProperty("role", "meta")
-        label.setToolTip(tool_tip_text(pasted.preview))
+        if pasted.document is not None:
+            self._labels[pasted.text] = label
+        label.setToolTip(document_tip(pasted.document) if pasted.document else tool_tip_text(pasted.preview))
         row = QHBoxLayout(chip)
         row.setContentsMargins(px(10), px(3), px(4), px(3))
         row.setSpacing(px(2))
         row.addWidget(label, 1)
-        if pasted.can_be_shown:
+        if pasted.document is None and pasted.can_be_shown:
             show = QPushButton(self.tr("Show"))
             show.setProperty("kind", "small")
             show.setToolTip(self.tr("Put the pasted text into the message, to edit it"))
             show.setAccessibleName(self.tr("Show: {what}").format(what=what))
             show.clicked.connect(lambda: self.show_requested.emit(number))
             row.addWidget(show)
-        remove = GlyphButton(self._theme, "close", self.tr("Remove the pasted text"), size=22)
+        remove = GlyphButton(self._theme, "close", self._removal(pasted), size=22)
         remove.setAccessibleName(self.tr("Remove: {what}").format(what=what))
         remove.clicked.connect(lambda: self.remove_requested.emit(number))
         row.addWidget(remove)

@@ -11,6 +11,7 @@ from app.desktop.theme.theme import Theme
 from app.desktop.widgets.elided_label import ElidedLabel
 from app.desktop.widgets.figures import count_text
 from app.desktop.widgets.scrolled_rows import ScrolledRows
+from app.document_text import summary_of
 
 _MAX_LINE_CHARS = 300
 _MAX_NAME_CHARS = 80
@@ -83,10 +84,11 @@ class QueueList(QWidget):
         px = self._theme.px
         row = QFrame()
         row.setObjectName("queuedMessage")
-        name = isolated(shortened(message.text[:_MAX_LINE_CHARS].strip(), _MAX_NAME_CHARS))
+        text = summary_of(message.text)
+        name = isolated(shortened(text[:_MAX_LINE_CHARS].strip(), _MAX_NAME_CHARS))
         line = ElidedLabel()
-        line.set_whole(isolated(message.text[:_MAX_LINE_CHARS]))
-        line.setToolTip(tool_tip_text(shortened(message.text, _MAX_TIP_CHARS)))
+        line.set_whole(isolated(text[:_MAX_LINE_CHARS]))
+        line.setToolTip(tool_tip_text(shortened(text, _MAX_TIP_CHARS)))
         line.setAccessibleName(
             self.tr("Queued message {number} of {count}: {text}").format(
                 number=number, count=len(self._messages), text=name

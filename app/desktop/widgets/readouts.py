@@ -4,13 +4,14 @@ import time
 from collections import deque
 from collections.abc import Callable
 
-from PySide6.QtCore import QT_TRANSLATE_NOOP, Qt
+from PySide6.QtCore import Qt
 from PySide6.QtWidgets import QGridLayout, QHBoxLayout, QLabel, QVBoxLayout, QWidget
 
 from app.desktop.session.turns import ReplyTurn
 from app.desktop.theme.theme import Theme
 from app.desktop.widgets.cache_causes import cause_text
 from app.desktop.widgets.context_bar import ContextBar
+from app.desktop.widgets.draft_words import acceptance_text, slower_text, speed_text
 from app.desktop.widgets.figures import (
     NOTHING,
     bytes_text,
@@ -20,55 +21,22 @@ from app.desktop.widgets.figures import (
     seconds_text,
     tokens_text,
 )
+from app.desktop.widgets.readout_rows import ONLY_WHERE_KNOWN, ROWS
 from app.desktop.widgets.strip_chart import StripChart
 from app.desktop.widgets.thread_reasons import threads_text
-from engine import CacheMissCause, Delta, Finished, ModelDescription, PrefillProgress, RequestMetrics, ThreadsChanged
+from engine import (
+    CacheMissCause,
+    Delta,
+    Finished,
+    ModelDescription,
+    PrefillProgress,
+    RequestMetrics,
+    SpeculativeStats,
+    ThreadsChanged,
+)
 
 _CHART_INTERVAL_S = 0.2
 _RATE_WINDOW_S = 1.5
-
-_ROWS = (
-    (
-        "ttft",
-        QT_TRANSLATE_NOOP("Readouts", "First token"),
-        QT_TRANSLATE_NOOP(
-            "Readouts", "From sending to the first token: on the engine's clock once the reply has ended."
-        ),
-    ),
-    (
-        "prompt",
-        QT_TRANSLATE_NOOP("Readouts", "Prompt read"),
-        QT_TRANSLATE_NOOP("Readouts", "Prompt tokens that were computed, and how fast."),
-    ),
-    (
-        "reused",
-        QT_TRANSLATE_NOOP("Readouts", "Reused"),
-        QT_TRANSLATE_NOOP("Readouts", "Prompt tokens that were in the cache already and cost nothing."),
-    ),
-    (
-        "thinking",
-        QT_TRANSLATE_NOOP("Readouts", "Thought"),
-        QT_TRANSLATE_NOOP("Readouts", "Time and tokens from the first token until thinking ended."),
-    ),
-    (
-        "generated",
-        QT_TRANSLATE_NOOP("Readouts", "Written"),
-        QT_TRANSLATE_NOOP("Readouts", "Tokens of the reply and the time since its first token."),
-    ),
-    (
-        "memory",
-        QT_TRANSLATE_NOOP("Readouts", "KV cache"),
-        QT_TRANSLATE_NOOP(
-            "Readouts", "Memory of the context: the part in use, all of it, and the type of its numbers."
-        ),
-    ),
-    (
-        "worker",
-        QT_TRANSLATE_NOOP("Readouts", "Engine"),
-        QT_TRANSLATE_NOOP("Readouts", "Memory of the model's process, and the most it had since the model was loaded."),
-    ),
-)
-_ONLY_WHERE_KNOWN = ("thinking", "worker")
 
 
 class Readouts(QWidget):
@@ -100,7 +68,7 @@ class Readouts(QWidget):
         self.chart = StripChart(theme)
         self._values: dict[str, QLabel] = {}
         self._labels: dict[str, QLabel] = {}
-        self._total, self._threads, self._cause = _remark(), _remark(), _remark()
+        self._total, self._threads, self._cause, self._drafting = _remark(), _remark(), _remark(), _remark()
         self._context = _value_label(self.tr("Context"))
         self._context_bar = ContextBar(theme)
         number = QHBoxLayout()
@@ -115,7 +83,7 @@ class Readouts(QWidget):
         self._box.addWidget(self.chart)
         self._grid = self._new_table()
         self._box.addLayout(self._grid)
-        for remark in (self._total, self._threads, self._cause):
+        for remark in (self._total, self._threads, self._cause, self._drafting):
             self._box.addWidget(remark)
         context = QHBoxLayout()
         label = QLabel(self.tr("Context"))
@@ -149,6 +117,11 @@ class Readouts(QWidget):
     def cause(self) -> str:
         """Why tokens had to be read again."""
         return self._cause.text()
+
+    @property
+    def drafting(self) -> str:
+        """Why drafting was given up; empty where it was not."""
+        return self._drafting.text()
 
     @property
     def context(self) -> str:
@@ -210,6 +183,7 @@ class Readouts(QWidget):
         self._num_system_tokens = None
         if turn is not None and turn.metrics is not None:
             self._show_metrics(turn.metrics)
+            self._show_drafting(turn.speculative)
         self._show_context()
 
     def show_prefill(self, progress: PrefillProgress) -> None:
@@ -241,12 +215,14 @@ class Readouts(QWidget):
             if is_thinking:
                 self._set("thinking", _tokens_and_time(delta.num_generated_tokens, delta.decode_s))
             self._show_running_rate()
+            self._show_drafting(delta.speculative)
             self._show_context()
 
     def show_finished(self, event: Finished) -> None:
         """Show the measures of a whole reply in place of the running ones."""
         self._phase.setText("")
         self._show_metrics(event.metrics)
+        self._show_drafting(event.speculative)
         self._show_context()
 
     def end(self) -> None:
@@ -262,6 +238,7 @@ class Readouts(QWidget):
             if name != "worker":
                 self._set(name, NOTHING)
         self._show_memory()
+        self._show_drafting(None)
         self._cause.hide()
         self._cause.setText("")
 
@@ -282,10 +259,16 @@ class Readouts(QWidget):
             self._cause.setText(self.tr("Read again because {cause}.").format(cause=cause_text(cause)))
             self._cause.show()
 
+    def _show_drafting(self, stats: SpeculativeStats | None) -> None:
+        self._set("drafts", acceptance_text(stats))
+        self._set("speedup", speed_text(stats))
+        self._drafting.setText(slower_text(stats))
+        self._drafting.setVisible(bool(self._drafting.text()))
+
     def _new_table(self) -> QGridLayout:
         grid = QGridLayout()
         grid.setColumnStretch(1, 1)
-        for row, (name, text, tip) in enumerate(_ROWS):
+        for row, (name, text, tip) in enumerate(ROWS):
             label = QLabel(self.tr(str(text)))
             label.setProperty("role", "muted")
             value = _value_label(self.tr(str(text)))
@@ -295,7 +278,7 @@ class Readouts(QWidget):
             grid.addWidget(value, row, 1)
             self._labels[name], self._values[name] = label, value
             for widget in (label, value):
-                widget.setVisible(name not in _ONLY_WHERE_KNOWN)
+                widget.setVisible(name not in ONLY_WHERE_KNOWN)
         return grid
 
     def _set(self, name: str, text: str) -> None:
@@ -304,7 +287,7 @@ class Readouts(QWidget):
             return
         value.setText(text)
         value.setAccessibleName(f"{self._labels[name].text()}: {text}")
-        if name in _ONLY_WHERE_KNOWN:
+        if name in ONLY_WHERE_KNOWN:
             is_known = text not in ("", NOTHING)
             value.setVisible(is_known)
             self._labels[name].setVisible(is_known)
@@ -379,7 +362,7 @@ def _prompt(metrics: RequestMetrics) -> str:
 
 
 def _tokens_and_time(count: int, seconds: float | None) -> str:
-    return f"{tokens_text(count)} · {seconds_text(seconds)}"
+    return tokens_text(count) if seconds is None else f"{tokens_text(count)} · {seconds_text(seconds)}"
 
 
 def _remark() -> QLabel:

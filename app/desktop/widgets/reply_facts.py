@@ -13,6 +13,7 @@ from PySide6.QtCore import QT_TRANSLATE_NOOP, QCoreApplication, QDateTime
 from app.desktop.rendering.plain import isolated, shortened
 from app.desktop.session.turns import ReplyState, ReplyTurn
 from app.desktop.widgets.cache_causes import cause_text, source_text
+from app.desktop.widgets.draft_words import drafter_text, reason_text, slower_text, speed_text
 from app.desktop.widgets.figures import (
     LAST_SECOND,
     NOTHING,
@@ -25,6 +26,7 @@ from app.desktop.widgets.figures import (
 )
 from app.desktop.widgets.param_row import declared_text
 from app.desktop.widgets.reply_ledger import saved_text, start_text
+from app.reply_measures import drafting_measures
 from app.sampling_layers import changed_values, resolve
 from engine import FinishReason, RequestMetrics, SamplingParams, param_infos
 
@@ -60,6 +62,8 @@ def fact_groups(turn: ReplyTurn) -> list[FactGroup]:
     if turn.metrics is not None:
         groups.append(FactGroup(_tr("Speed"), _speed(turn.metrics)))
         groups.append(FactGroup(_tr("Tokens and memory"), _tokens(turn)))
+    if drafting := _drafting(turn):
+        groups.append(FactGroup(_tr("Drafting"), drafting))
     groups.append(FactGroup(_tr("Sampling"), _sampling(turn)))
     groups.append(FactGroup(_tr("Model and prompt"), _origin(turn)))
     return groups
@@ -78,7 +82,7 @@ def reply_json(turn: ReplyTurn) -> str:
         "error": turn.error and msgspec.to_builtins(turn.error),
         "is_edited": turn.is_edited,
         "num_token_ids": len(turn.token_ids),
-        "metrics": turn.metrics and turn.metrics.as_dict(),
+        "metrics": turn.metrics and turn.metrics.as_dict() | drafting_measures(turn.speculative),
         "cache": turn.cache and msgspec.to_builtins(turn.cache),
         "settings": dict(turn.settings),
     }
@@ -172,13 +176,6 @@ def _tokens(turn: ReplyTurn) -> tuple[Fact, ...]:
     if cause is not None:
         again = _tr("{start}, because {cause}") if start else _tr("because {cause}")
     num_again = turn.cache.num_recomputed_tokens if turn.cache is not None else 0
-    accepted = ""
-    if metrics.num_drafted_tokens:
-        accepted = _tr("{some} of {all} ({share})").format(
-            some=count_text(metrics.num_accepted_tokens),
-            all=count_text(metrics.num_drafted_tokens),
-            share=_percent(metrics.acceptance_rate),
-        )
     return _known(
         Fact(_tr("Prompt"), tokens_text(metrics.num_prompt_tokens), _tr("The whole prompt, reused tokens included.")),
         Fact(_tr("Reused"), reused, _tr("Prompt tokens that were in the cache already and were not computed.")),
@@ -203,7 +200,6 @@ def _tokens(turn: ReplyTurn) -> tuple[Fact, ...]:
             tokens_text(metrics.num_thinking_tokens) if metrics.num_thinking_tokens else "",
             _tr("Generated tokens that were thinking, the marks around it included."),
         ),
-        Fact(_tr("Drafts accepted"), accepted, _tr("Proposed tokens that the model agreed with.")),
         Fact(
             _tr("Peak memory"),
             "" if metrics.peak_memory_bytes is None else bytes_text(metrics.peak_memory_bytes),
@@ -215,6 +211,43 @@ def _tokens(turn: ReplyTurn) -> tuple[Fact, ...]:
             _number(metrics.cost_per_million_tokens, _tr("{number} per million tokens")),
             _tr("At your price of energy."),
         ),
+    )
+
+
+def _drafting(turn: ReplyTurn) -> tuple[Fact, ...]:
+    metrics, stats = turn.metrics, turn.speculative
+    accepted = ""
+    if metrics is not None and metrics.num_drafted_tokens:
+        accepted = _accepted(metrics.num_accepted_tokens, metrics.num_drafted_tokens)
+    length = None if stats is None else stats.mean_acceptance_length
+    drafters = () if stats is None else stats.drafters
+    return _known(
+        Fact(_tr("Drafts accepted"), accepted, _tr("Proposed tokens that the model agreed with.")),
+        *(
+            Fact(drafter_text(item.drafter), _accepted(item.num_accepted_tokens, item.num_drafted_tokens))
+            for item in drafters
+            if len(drafters) > 1
+        ),
+        Fact(
+            _tr("Tokens a step"),
+            _number(length, "{number}"),
+            _tr("What a drafted step brought on average, the token after the accepted ones included."),
+        ),
+        Fact(
+            _tr("Net speed"),
+            speed_text(stats),
+            _tr("Against plain steps that were measured in between; drafting and tries are counted."),
+        ),
+        Fact(_tr("Given up"), slower_text(stats)),
+        Fact(_tr("Not drafted"), reason_text(stats)),
+    )
+
+
+def _accepted(num_accepted: int, num_drafted: int) -> str:
+    return _tr("{some} of {all} ({share})").format(
+        some=count_text(num_accepted),
+        all=count_text(num_drafted),
+        share=_percent(num_accepted / num_drafted) if num_drafted else NOTHING,
     )
 
 

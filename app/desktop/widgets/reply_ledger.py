@@ -56,6 +56,9 @@ def ledger_text(turn: ReplyTurn) -> str:
         if not turn.is_open or prefill is None or prefill.num_cached_tokens < _WORTH_TOKENS:
             return ""
         return _reused(prefill.num_cached_tokens, prefill.num_total_tokens, CacheSource.NONE, "")
+    if turn.is_stored:
+        words, saved = _tr("From cache: the same was asked before"), saved_text(report)
+        return _tr("{reused}, {time} saved").format(reused=words, time=saved) if saved else words
     parts = []
     if metrics.num_cached_tokens >= _WORTH_TOKENS:
         counts = metrics.num_cached_tokens, metrics.num_prompt_tokens

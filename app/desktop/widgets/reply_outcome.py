@@ -3,10 +3,12 @@
 from PySide6.QtCore import QCoreApplication
 
 from app.desktop.session.turns import ReplyState, ReplyTurn
+from app.desktop.widgets.draft_words import acceptance_text, slower_text, speed_text
 from app.desktop.widgets.figures import count_text, rate_text, seconds_text, tokens_text
-from engine import FinishReason, RequestState, TurnsDropped
+from engine import DraftState, FinishReason, RequestState, TurnsDropped
 
 translate = QCoreApplication.translate
+_LEAST_GAIN = 1.05  # below, a reply's line says nothing of it
 
 
 def progress_text(turn: ReplyTurn) -> str:
@@ -53,11 +55,14 @@ def outcome_numbers(turn: ReplyTurn) -> str:
     if metrics is None:
         return ""
     parts = [tokens_text(metrics.num_generated_tokens)]
+    if turn.is_stored:
+        return parts[0]
     if metrics.decode_rate is not None:
         parts.append(translate("ReplyOutcome", "{rate} tok/s").format(rate=rate_text(metrics.decode_rate)))
     if metrics.ttft_s is not None:
         parts.append(translate("ReplyOutcome", "first after {time}").format(time=seconds_text(metrics.ttft_s)))
-    return " · ".join(parts)
+    parts.append(_drafting_text(turn))
+    return " · ".join(part for part in parts if part)
 
 
 def outcome_details(turn: ReplyTurn) -> str:
@@ -65,6 +70,8 @@ def outcome_details(turn: ReplyTurn) -> str:
     metrics = turn.metrics
     if metrics is None:
         return ""
+    if turn.is_stored:
+        return translate("ReplyOutcome", "Nothing was read or written for it: it was kept from an earlier time.")
     prompt, cached = tokens_text(metrics.num_prompt_tokens), count_text(metrics.num_cached_tokens)
     lines = [
         translate("ReplyOutcome", "Prompt: {prompt}, {cached} of them reused").format(prompt=prompt, cached=cached),
@@ -75,6 +82,10 @@ def outcome_details(turn: ReplyTurn) -> str:
     if metrics.num_thinking_tokens:
         tokens, time = tokens_text(metrics.num_thinking_tokens), seconds_text(metrics.thinking_s)
         lines.append(translate("ReplyOutcome", "Thinking: {tokens}, {time}").format(tokens=tokens, time=time))
+    if drafted := acceptance_text(turn.speculative):
+        lines.append(translate("ReplyOutcome", "Drafts: {accepted}").format(accepted=drafted))
+    if slower := slower_text(turn.speculative):
+        lines.append(slower)
     if metrics.seed is not None:
         lines.append(translate("ReplyOutcome", "Seed: {seed}").format(seed=metrics.seed))
     return "\n".join(lines)
@@ -101,6 +112,15 @@ def dropped_details(dropped: TurnsDropped) -> str:
     """Return what that means, for a tool tip."""
     words = translate("ReplyOutcome", "The model did not see about {tokens} of this chat. Nothing was deleted.")
     return words.format(tokens=tokens_text(dropped.num_tokens))
+
+
+def _drafting_text(turn: ReplyTurn) -> str:
+    """Return what drafting gained or why it was given up; empty where neither is worth a word."""
+    stats = turn.speculative
+    if stats is not None and stats.state is DraftState.SLOWER:
+        return translate("ReplyOutcome", "drafting off")
+    is_gain = stats is not None and stats.net_speedup is not None and stats.net_speedup >= _LEAST_GAIN
+    return translate("ReplyOutcome", "drafting {speed}").format(speed=speed_text(stats)) if is_gain else ""
 
 
 def _empty_reply(stop_string: str | None) -> str:

@@ -19,6 +19,7 @@ from app.desktop.theme.glyphs import GlyphButton
 from app.desktop.theme.theme import Theme
 from app.desktop.widgets.cache_summary import CacheSummary
 from app.desktop.widgets.escape_key import is_escape_offered
+from app.desktop.widgets.kept_documents import KeptDocuments
 from app.desktop.widgets.plain_label import plain_label
 from app.desktop.widgets.setting_controls import SettingControl, build_control, fit_control, translated
 from app.setting_info import SettingInfo
@@ -26,7 +27,8 @@ from app.settings import Settings, setting_infos
 
 _COLUMN = 640
 _NARROW = 480
-_CACHE_ON_DISK = "chat_disk_mib"  # the summary of the cache stands below it
+_CACHE_ON_DISK = "chat_disk_mib"
+_LAST_OF_CACHE = "response_cache"  # the summary of the cache stands below it
 
 
 class SettingRow(QWidget):
@@ -120,6 +122,7 @@ class SettingsPage(QWidget):
         self.cache = CacheSummary(theme)
         self.cache.clear_requested.connect(self.clear_requested)
         self.cache.off_requested.connect(lambda: self.changed.emit(_CACHE_ON_DISK, 0))
+        self.documents = KeptDocuments(theme)
         self.setObjectName("settingsPage")
         self.setAttribute(Qt.WidgetAttribute.WA_StyledBackground)
         self.setAccessibleName(self.tr("Settings"))
@@ -216,8 +219,9 @@ class SettingsPage(QWidget):
             row.set_value(info.default)
             self._rows[name] = row
             self._box.addWidget(row)
-            if name == _CACHE_ON_DISK:
+            if name == _LAST_OF_CACHE:
                 self._box.addWidget(self.cache)
+                self._box.addWidget(self.documents)
 
     def _add_heading(self, section: str) -> None:
         heading = plain_label(translated(section).upper(), role="section")
@@ -234,6 +238,7 @@ class SettingsPage(QWidget):
         for row in self._rows.values():
             row.restyle()
         self.cache.restyle()
+        self.documents.restyle()
         self._fit()
 
     def _fit(self) -> None:

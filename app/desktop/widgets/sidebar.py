@@ -224,11 +224,16 @@ class Sidebar(QFrame):
 
     def menu(self, chat_id: str) -> QMenu:
         """Return the menu of a chat."""
-        row = self.chats.chats.row_of(chat_id)
-        is_pinned = self.chats.chats.entry(row).is_pinned
+        entry = self.chats.chats.entry(self.chats.chats.row_of(chat_id))
+        is_pinned = entry.is_pinned
         menu = QMenu(self)
         menu.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
         menu.addAction(_with_keys(self.tr("Rename"), "F2"), lambda: self.begin_rename(chat_id))
+        if entry.is_private:
+            menu.addSeparator()
+            close = _with_keys(self.tr("Close for good"), "Ctrl+Shift+Backspace")
+            menu.addAction(close, lambda: self.delete_requested.emit(chat_id))
+            return menu
         pin = self.tr("Unpin") if is_pinned else self.tr("Pin")
         menu.addAction(pin, lambda: self.pin_toggled.emit(chat_id, not is_pinned))
         menu.addAction(self.tr("Forget what is cached"), lambda: self.forget_requested.emit(chat_id))

@@ -68,11 +68,11 @@ class _ChatDelegate(QStyledItemDelegate):
         painter.setPen(theme.colour("text" if has_visible_text(entry.text) else "muted"))
         paint_line(painter, self._title_box(option, entry), shown_title(entry.text))
         slot = self.more_box(option)
-        if entry.is_pinned:
+        if entry.is_pinned or entry.is_private:
             side = theme.px(12)
             left = slot.left() - side if option.direction != Qt.LayoutDirection.RightToLeft else slot.right()
             box = QRectF(left, slot.center().y() - side / 2 + 0.5, side, side)
-            paint_glyph(painter, "pin", box, theme.colour("muted"))
+            paint_glyph(painter, "lock" if entry.is_private else "pin", box, theme.colour("muted"))
         if option.state & (QStyle.StateFlag.State_MouseOver | QStyle.StateFlag.State_HasFocus):
             side = theme.px(16)
             box = QRectF(slot.center().x() - side / 2, slot.center().y() - side / 2 + 0.5, side, side)
@@ -89,7 +89,7 @@ class _ChatDelegate(QStyledItemDelegate):
 
     def _title_box(self, option: QStyleOptionViewItem, entry: Entry) -> QRect:
         px = self._theme.px
-        right = px(_MORE_WIDTH) + (px(_PIN_WIDTH) if entry.is_pinned else 0)
+        right = px(_MORE_WIDTH) + (px(_PIN_WIDTH) if entry.is_pinned or entry.is_private else 0)
         return mirrored(option, option.rect.adjusted(px(_PADDING), 0, -right, 0))
 
     def more_box(self, option: QStyleOptionViewItem) -> QRect:

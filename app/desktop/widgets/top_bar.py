@@ -1,6 +1,6 @@
 """TopBar: title of the chat, and the buttons of the window."""
 
-from PySide6.QtCore import Signal
+from PySide6.QtCore import Qt, Signal
 from PySide6.QtGui import QKeySequence
 from PySide6.QtWidgets import QFrame, QHBoxLayout, QWidget
 
@@ -8,6 +8,7 @@ from app.desktop.rendering.plain import isolated, shortened, tool_tip_text
 from app.desktop.theme.glyphs import GlyphButton
 from app.desktop.theme.theme import Theme
 from app.desktop.widgets.elided_label import ElidedLabel
+from app.desktop.widgets.plain_label import plain_label
 
 
 class TopBar(QFrame):
@@ -31,6 +32,13 @@ class TopBar(QFrame):
         self._title = ElidedLabel()
         self._title.setProperty("role", "title")
         self.sidebar = GlyphButton(theme, "sidebar", _with_key(self.tr("Chats"), "Ctrl+B"), size=32)
+        self._private = plain_label(self.tr("Private"), role="badge")
+        self._private.setWordWrap(False)
+        self._private.setToolTip(
+            self.tr("Nothing of this chat is written to disk. It is gone when you close it, or Fireside.")
+        )
+        self._private.setAccessibleDescription(self._private.toolTip())
+        self._private.hide()
         self.new_chat = GlyphButton(theme, "plus", _with_key(self.tr("New chat"), "Ctrl+N"), size=32)
         self.compare = GlyphButton(theme, "columns", _with_key(self.tr("Compare models"), "Ctrl+Shift+M"), size=32)
         self.inspector = GlyphButton(theme, "panel", _with_key(self.tr("Inspector"), "Ctrl+I"), size=32)
@@ -39,6 +47,7 @@ class TopBar(QFrame):
         self.menu_button = GlyphButton(theme, "dots", self.tr("Menu"), size=32)
         self._row = QHBoxLayout(self)
         self._row.addWidget(self.sidebar)
+        self._row.addWidget(self._private, 0, Qt.AlignmentFlag.AlignVCenter)
         self._row.addWidget(self._title, 1)
         for button in (self.new_chat, self.compare, self.inspector, self.menu_button):
             self._row.addWidget(button)
@@ -55,6 +64,15 @@ class TopBar(QFrame):
     def title(self) -> str:
         """The title as it is shown where there is room."""
         return self._title.whole
+
+    @property
+    def is_private(self) -> bool:
+        """Whether the chat is marked as private."""
+        return not self._private.isHidden()
+
+    def set_private(self, is_private: bool) -> None:
+        """Mark the chat as private, or not."""
+        self._private.setVisible(is_private)
 
     def set_title(self, text: str) -> None:
         """Show a title; empty for a chat without messages."""

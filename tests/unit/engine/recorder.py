@@ -8,6 +8,7 @@ from typing import Any
 
 from engine.client import EngineClient
 from engine.messages import (
+    CacheDescribed,
     ChatMessage,
     Counted,
     Delta,
@@ -20,13 +21,18 @@ from engine.messages import (
     LoadCancelled,
     LoadModel,
     ModelLoaded,
+    PrepareCancelled,
+    Prepared,
     Rendered,
     Role,
 )
 from engine.params import ModelParams, SamplingParams
 from engine.process import ProcessClient
 
-FINAL = (ModelLoaded, LoadCancelled, Finished, Failed, Counted, Rendered, EngineDescribed)
+FINAL = (
+    *(ModelLoaded, LoadCancelled, Finished, Failed, Counted, Rendered, EngineDescribed),
+    *(Prepared, PrepareCancelled, CacheDescribed),
+)
 WAIT_S = 20.0
 
 

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from engine.messages import Adapter, Delta, Event, Failed, Finished, FinishReason
 from engine.reasoning import PLAIN_THINKING, ThinkingStart
 from engine.sequence import Prompt
+from tests.unit.engine.drafting_engine import drafted, drafting_engine
 from tests.unit.engine.fake_engine import alone, failed, finished, make_engine, make_prompt, run, tokens_of
 
 
@@ -60,33 +61,48 @@ def _thinking(prompt: Prompt, budget: int | None, begun: str) -> Prompt:
     )
 
 
+def _asked(
+    request_id: str,
+    number: int,
+    max_tokens: int | None,
+    stop: Sequence[str],
+    thinks: tuple[int | None, str] | None,
+    *,
+    is_drafted: bool,
+) -> Prompt:
+    """Return one of the requests that schedules are made of."""
+    turns = ("say it", "so", "again")[: 1 + 2 * (number % 2)]
+    text = "the cache holds " * (number // 2)
+    prompt = make_prompt(request_id, text + turns[0], *turns[1:], max_tokens=max_tokens, stop=stop, chat_id=f"{number}")
+    system, settled = min(20, len(prompt.tokens)), len(prompt.tokens) * (number % 2) // 2
+    prompt = prompt._replace(num_system_tokens=system, num_settled_tokens=settled)
+    prompt = prompt._replace(adapters=_ADAPTERS[number % 3])
+    if thinks is not None:
+        prompt = _thinking(prompt, *thinks)
+    return drafted(prompt) if is_drafted and number % 3 else prompt
+
+
 def check_schedule(
-    actions: Sequence[tuple], shape: dict[str, int], known: dict[tuple, Finished], memory: str = ""
+    actions: Sequence[tuple],
+    shape: dict[str, Any],
+    known: dict[tuple, Finished],
+    memory: str = "",
+    draft: str | None = None,
 ) -> None:
-    """Play a schedule and compare every whole reply with that of a lone engine of plain memory."""
-    engine = make_engine(f"n_words=6,{memory}", **shape)
+    """Play a schedule and compare every whole reply with that of a lone engine of plain memory.
+
+    Args:
+        draft: settings of a draft model; with one, two requests of three have tokens drafted.
+    """
+    settings = f"n_words=6,{memory}"
+    engine = make_engine(settings, **shape) if draft is None else drafting_engine(settings, draft=draft, **shape)
     events: list[Event] = []
     prompts: list[Prompt] = []
     for action in actions:
         match action:
-            case ("add", number, max_tokens, stop, thinks):
-                turns = ("say it", "so", "again")[: 1 + 2 * (number % 2)]
-                text = "the cache holds " * (number // 2)
-                prompt = make_prompt(
-                    f"r{len(prompts)}",
-                    text + turns[0],
-                    *turns[1:],
-                    max_tokens=max_tokens,
-                    stop=stop,
-                    chat_id=f"{number}",
-                )
-                system, settled = min(20, len(prompt.tokens)), len(prompt.tokens) * (number % 2) // 2
-                prompt = prompt._replace(num_system_tokens=system, num_settled_tokens=settled)
-                prompt = prompt._replace(adapters=_ADAPTERS[number % 3])
-                if thinks is not None:
-                    prompt = _thinking(prompt, *thinks)
-                prompts.append(prompt)
-                events += engine.add(prompt)
+            case ("add", *what):
+                prompts.append(_asked(f"r{len(prompts)}", *what, is_drafted=draft is not None))
+                events += engine.add(prompts[-1])
             case ("abort", number):
                 engine.request_abort(f"r{number}")
             case ("step", count):

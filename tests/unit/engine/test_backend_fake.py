@@ -69,9 +69,18 @@ def test_rows_belong_to_their_parts_when_a_step_has_several():
     backend = make_backend()
     parts = [BatchPart(0, 0, PROMPT, True), BatchPart(1, 0, [256, 10], False), BatchPart(2, 0, other, True)]
     assert backend.decode(parts) is DecodeStatus.DONE
-    assert [backend.next_token(0), backend.next_token(2)] == [next_token(PROMPT), next_token(other)]
+    assert [backend.next_token(0), backend.next_token(1)] == [next_token(PROMPT), next_token(other)]
     with pytest.raises(AssertionError, match="no logits"):
-        backend.next_token(1)
+        backend.next_token(2)
+
+
+def test_every_draft_has_a_row_when_drafts_are_checked():
+    backend = make_backend()
+    drafted = [*PROMPT, 97, 98]
+    parts = [BatchPart(0, 0, drafted, True, num_drafted=2), BatchPart(1, 0, PROMPT, True)]
+    assert backend.decode(parts) is DecodeStatus.DONE
+    expected = [next_token(drafted[:-2]), next_token(drafted[:-1]), next_token(drafted), next_token(PROMPT)]
+    assert [backend.next_token(row) for row in range(4)] == expected
 
 
 @pytest.mark.parametrize(

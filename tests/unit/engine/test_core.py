@@ -10,8 +10,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from engine.backend import BatchPart, DecodeStatus
-from engine.backend_fake import FakeBackend, FakeSampler
+from engine.backend import BatchPart, DecodeStatus, Proposal
+from engine.backend_fake import FakeBackend
+from engine.backend_fake_samplers import FakeSampler
 from engine.core import Engine
 from engine.errors import DecodeFailed, EngineUnavailable
 from engine.messages import Delta, Failed, Finished, FinishReason, PrefillProgress
@@ -602,7 +603,7 @@ def test_only_its_request_fails_when_a_sampler_finds_no_numbers():
             self.num_samplers += 1
             if self.num_samplers == 2:
 
-                def sample(row: int) -> int:
+                def sample(row: int, proposal: Proposal | None = None) -> int:
                     raise DecodeFailed("The logits are no numbers.")
 
                 sampler.sample = sample

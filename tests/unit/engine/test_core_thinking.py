@@ -5,6 +5,7 @@ from typing import Any
 import msgspec
 import pytest
 
+from engine.backend import Proposal
 from engine.backend_fake import FakeBackend
 from engine.core import Engine
 from engine.messages import Delta, Finished, FinishReason
@@ -26,7 +27,7 @@ class ScriptedSampler:
         self.grammar_from = None if is_thinking else 0
         self.num_before_complete: int | None = None
 
-    def sample(self, row: int) -> int:
+    def sample(self, row: int, proposal: Proposal | None = None) -> int:
         """See Sampler."""
         self.num_sampled += 1
         return self._tokens[self.num_sampled - 1]

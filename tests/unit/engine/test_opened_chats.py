@@ -7,12 +7,12 @@ from pathlib import Path
 import pytest
 
 from engine.core import Engine
+from engine.folder_entry import FolderEntry
 from engine.metrics import CacheSource
 from engine.params import CacheParams, SamplingParams
 from engine.prompt_cache import PromptCache
 from engine.sequence import Prompt
 from engine.slot_room import Reading
-from engine.snapshot_folder import FolderEntry
 from tests.unit.engine.fake_engine import alone, finished, make_backend, make_prompt, reply, run
 
 

@@ -12,9 +12,10 @@ import pytest
 
 from engine import snapshot_folder
 from engine.backend import StateKeys
+from engine.folder_entry import FolderEntry
 from engine.folder_lock import folder_lock, try_lock
 from engine.snapshot_file import FileFault, SnapshotFileError, read_snapshot
-from engine.snapshot_folder import FolderEntry, SnapshotFolder
+from engine.snapshot_folder import SnapshotFolder
 from tests.unit.engine.snapshot_writers import header_of, state_of
 
 KEYS = StateKeys("m", "s")

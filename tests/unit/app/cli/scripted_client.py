@@ -7,12 +7,18 @@ import msgspec
 
 from engine import (
     Abort,
+    CacheDescribed,
     CacheMissCause,
+    CacheSource,
     CancelLoad,
     Command,
     Delta,
+    DescribeCache,
     DescribeEngine,
     Device,
+    DraftDescription,
+    DraftMode,
+    DraftSet,
     EngineDescribed,
     EngineDescription,
     EngineDied,
@@ -24,6 +30,7 @@ from engine import (
     FinishReason,
     Generate,
     Hello,
+    KeptPrompt,
     LoadCancelled,
     LoadModel,
     LoadProgress,
@@ -35,10 +42,14 @@ from engine import (
     ModelLoaded,
     OnEvent,
     PrefillProgress,
+    Prepare,
+    Prepared,
     Rendered,
     RenderPrompt,
     RequestMetrics,
     RequestState,
+    SetDraft,
+    SpeculativeStats,
     StateChanged,
     TurnsDropped,
 )
@@ -99,6 +110,8 @@ class ScriptedClient:
         replies: one for each Generate, in turn: a text, an error, or a function to call before nothing else happens
             until the request is aborted.
         load: an error, or a function in the same sense, for the load; None loads well.
+        draft: an error for every draft model; None takes each.
+        speculative: what drafting did for each reply that was to be drafted.
     """
 
     def __init__(
@@ -107,8 +120,12 @@ class ScriptedClient:
         *,
         load: EngineError | Callable[[], None] | None = None,
         notices: tuple[str, ...] = (),
+        draft: EngineError | None = None,
+        speculative: SpeculativeStats | None = None,
         **described: object,
     ) -> None:
+        self._draft = draft
+        self._speculative = speculative
         self._described = described
         self._replies = list(replies)
         self._load = load
@@ -117,6 +134,7 @@ class ScriptedClient:
         self._partial = ""
         self.commands: list[Command] = []
         self.is_closed = False
+        self._kept: tuple[KeptPrompt, ...] = ()
 
     @property
     def requests(self) -> list[Generate]:
@@ -148,6 +166,19 @@ class ScriptedClient:
                 yield from self._answer_load(command)
             case Generate():
                 yield from self._answer_generate(command)
+            case SetDraft():
+                yield self._answer_draft(command)
+            case Prepare():
+                yield from self._answer_prepare(command)
+            case DescribeCache():
+                yield CacheDescribed(
+                    request_id=command.request_id,
+                    kept=self._kept,
+                    ram_bytes=0,
+                    max_ram_bytes=0,
+                    disk_bytes=0,
+                    max_disk_bytes=0,
+                )
             case CancelLoad():
                 yield LoadCancelled(request_id=command.request_id)
             case Abort():
@@ -161,6 +192,51 @@ class ScriptedClient:
                 yield MachineMeasured(request_id=command.request_id, speed=_SPEED)
             case _:
                 raise AssertionError(f"unexpected {command}")
+
+    def _answer_draft(self, command: SetDraft) -> Event:
+        if self._draft is not None:
+            return Failed(request_id=command.request_id, error=self._draft.info())
+        draft = (
+            None
+            if command.path is None
+            else DraftDescription(
+                path=command.path,
+                name="small",
+                type_name="Q4_0",
+                device="CPU",
+                weight_bytes=90 << 20,
+                total_bytes=100 << 20,
+                load_s=0.1,
+            )
+        )
+        return DraftSet(request_id=command.request_id, draft=draft)
+
+    def _answer_prepare(self, command: Prepare) -> Iterable[Event]:
+        for done in (4, 8):
+            yield PrefillProgress(
+                request_id=command.request_id, num_done_tokens=done, num_total_tokens=8, num_cached_tokens=2
+            )
+        yield Prepared(
+            request_id=command.request_id,
+            name=command.name,
+            num_tokens=8,
+            num_cached_tokens=2,
+            source=CacheSource.DISK,
+            num_bytes=80,
+            is_in_ram=True,
+            is_for_disk=True,
+            seconds=0.5,
+        )
+        kept = KeptPrompt(
+            source=CacheSource.DISK,
+            model_name="tiny",
+            num_tokens=8,
+            num_bytes=80,
+            chat_id=None,
+            last_used=None,
+            name=command.name,
+        )
+        self._kept = (kept,)
 
     def _answer_load(self, command: LoadModel) -> Iterable[Event]:
         yield LogLine(level=20, text="loading")
@@ -228,6 +304,7 @@ class ScriptedClient:
             text=text,
             token_ids=(1, 2),
             finish_reason=reason,
+            speculative=None if self.requests[-1].speculative.mode is DraftMode.OFF else self._speculative,
             metrics=RequestMetrics(
                 num_prompt_tokens=8,
                 num_cached_tokens=2,

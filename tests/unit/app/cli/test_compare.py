@@ -56,6 +56,7 @@ def compare(paths: Paths, *names: str, **flags: Any) -> ExitCode:
         "max_tokens": None,
     }
     usual |= {"ctx": None, "race": False, "samples": None, "report": None, "resume": None, "json": False}
+    usual |= {"column": [], "reference": None, "again": None}
     usual |= {"fake_engine": True, "debug": False, "data_dir": None}
     make_client = flags.pop("make_client", EchoClient)
     return run(argparse.Namespace(**(usual | flags)), paths, lambda fake: make_client())

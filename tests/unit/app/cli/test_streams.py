@@ -6,7 +6,8 @@ import sys
 
 import pytest
 
-from app.cli.streams import decode_text, is_terminal, open_standard_streams, read_standard_input, without_echo
+from app.cli.streams import is_terminal, open_standard_streams, read_standard_input, without_echo
+from app.text_decoding import decode_text
 
 
 @pytest.mark.parametrize("stream", [None, "a string"])

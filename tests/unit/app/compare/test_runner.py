@@ -145,7 +145,8 @@ def test_model_that_does_not_load_leaves_a_column_that_says_why_and_the_rest_go_
 def test_engine_that_dies_in_every_reply_is_given_up_with_its_reason(tmp_path: Path) -> None:
     told = Told()
     dying = [ScriptedClient(["warm", DEATH]) for _ in range(MAX_DEATHS)]
-    run = begin(plan(column("a"), column("b"), num_prompts=9), tmp_path, told, clients=[*dying, EchoClient()])
+    clients = [EchoClient(), *dying, EchoClient()]  # the first one measures the machine
+    run = begin(plan(column("a"), column("b"), num_prompts=9), tmp_path, told, clients=clients)
     done = finish(run)
     assert "ended 3 times in a row" in done.columns[0].error
     assert "SIGKILL" in done.columns[0].error
@@ -155,7 +156,7 @@ def test_engine_that_dies_in_every_reply_is_given_up_with_its_reason(tmp_path: P
 
 @deaths
 def test_engine_that_dies_once_is_started_again(tmp_path: Path) -> None:
-    clients = [ScriptedClient(["warm", DEATH]), ScriptedClient(["warm", "one", "two"])]
+    clients = [EchoClient(), ScriptedClient(["warm", DEATH]), ScriptedClient(["warm", "one", "two"])]
     done = finish(begin(plan(column("a"), num_prompts=3), tmp_path, clients=clients))
     assert [cell.error or cell.text for cell in done.cells] == [DEATH.message, "one", "two"]
     assert done.columns[0].error == ""

@@ -1,0 +1,79 @@
+"""KeptDocuments: what was read ahead and is kept under a name, with the button that forgets it."""
+
+from collections.abc import Iterable
+
+from PySide6.QtCore import Signal
+from PySide6.QtWidgets import QFrame, QHBoxLayout, QPushButton, QVBoxLayout, QWidget
+
+from app.desktop.rendering.plain import isolated
+from app.desktop.theme.theme import Theme
+from app.desktop.widgets.elided_label import ElidedLabel
+from app.desktop.widgets.figures import bytes_text, tokens_text
+from app.desktop.widgets.plain_label import plain_label
+from app.desktop.widgets.scrolled_rows import ScrolledRows
+from engine import CacheDescribed, CacheSource, KeptPrompt
+
+_MAX_ROWS = 5
+
+
+class KeptDocuments(QWidget):
+    """One line a name; takes no place where there are none.
+
+    Signals:
+        forget_requested: the name that is not to be kept any more.
+    """
+
+    forget_requested = Signal(str)
+
+    def __init__(self, theme: Theme, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self._theme = theme
+        self._kept: dict[str, list[KeptPrompt]] = {}
+        self.rows = ScrolledRows(theme)
+        self.rows.set_max_rows(_MAX_ROWS)
+        self._box = QVBoxLayout(self)
+        self._box.setContentsMargins(0, 0, 0, 0)
+        self._box.addWidget(plain_label(self.tr("Read ahead and kept"), role="muted"))
+        self._box.addWidget(self.rows)
+        self.hide()
+
+    def show_kept(self, described: CacheDescribed | None) -> None:
+        """Show what is kept; None while no engine tells."""
+        kept: dict[str, list[KeptPrompt]] = {}
+        for item in described.kept if described is not None else ():
+            if item.name:
+                kept.setdefault(item.name, []).append(item)
+        if kept != self._kept:
+            self._kept = kept
+            self.restyle()
+        self.setVisible(bool(kept))
+
+    def restyle(self) -> None:
+        """Take the sizes of the theme."""
+        self._box.setSpacing(self._theme.px(4))
+        self.rows.set_rows([self._row(name, kept) for name, kept in self._kept.items()])
+
+    def _row(self, name: str, kept: Iterable[KeptPrompt]) -> QWidget:
+        px = self._theme.px
+        row = QFrame()
+        row.setObjectName("pasteChip")
+        places = {item.source: item for item in kept}
+        where = {CacheSource.RAM: self.tr("in memory"), CacheSource.DISK: self.tr("on disk")}
+        sizes = [
+            f"{bytes_text(places[source].num_bytes)} {words}" for source, words in where.items() if source in places
+        ]
+        count = max(item.num_tokens for item in places.values())
+        line = ElidedLabel()
+        line.set_whole(" · ".join((isolated(name), tokens_text(count), *sizes)))
+        line.setProperty("role", "meta")
+        forget = QPushButton(self.tr("Forget"))
+        forget.setProperty("kind", "small")
+        forget.setToolTip(self.tr("Delete what was read. The documents and the chats stay."))
+        forget.setAccessibleName(self.tr("Forget: {what}").format(what=isolated(name)))
+        forget.clicked.connect(lambda: self.forget_requested.emit(name))
+        box = QHBoxLayout(row)
+        box.setContentsMargins(px(10), px(2), px(4), px(2))
+        box.setSpacing(px(2))
+        box.addWidget(line, 1)
+        box.addWidget(forget)
+        return row

@@ -1,0 +1,62 @@
+"""What is known of the files of the prompt cache without reading them, and what they are called."""
+
+import hashlib
+from array import array
+from typing import NamedTuple
+
+from engine.backend import AdapterKey, StateKeys
+from engine.snapshot_file import FileFault, SnapshotContent, SnapshotHeader
+
+
+class FolderEntry(NamedTuple):
+    """A file, by its header.
+
+    Attributes:
+        name: of the file.
+        label: the name under which it is kept; empty where it is kept of itself.
+    """
+
+    name: str
+    keys: StateKeys
+    model_name: str
+    adapters: AdapterKey
+    chat_id: str
+    tokens: "array[int]"
+    checkpoint_tokens: tuple[int, ...]
+    num_bytes: int
+    last_used: float
+    prefill_s_per_token: float | None
+    label: str = ""
+
+
+class FileRead(NamedTuple):
+    """What came of reading a file: all of it, or a fault, after which the file is deleted."""
+
+    entry: FolderEntry
+    content: SnapshotContent | None
+    fault: FileFault | None
+    seconds: float
+
+
+def entry_of(file_name: str, header: SnapshotHeader, num_bytes: int, last_used: float) -> FolderEntry:
+    """Return what a header says of its file."""
+    return FolderEntry(
+        name=file_name,
+        keys=StateKeys(header.model, header.settings),
+        model_name=header.model_name,
+        adapters=header.adapters,
+        chat_id=header.chat_id,
+        tokens=header.token_ids(),
+        checkpoint_tokens=tuple(count for count, _ in header.checkpoints),
+        num_bytes=num_bytes,
+        last_used=last_used,
+        prefill_s_per_token=header.prefill_s_per_token,
+        label=header.name,
+    )
+
+
+def file_name_of(keys: StateKeys, adapters: AdapterKey, tokens: bytes) -> str:
+    """Return the name of a file, which says all of what it holds: the same again takes the same place."""
+    digest = hashlib.blake2b(repr((keys.model, keys.settings, adapters)).encode(), digest_size=20)
+    digest.update(tokens)
+    return digest.hexdigest()

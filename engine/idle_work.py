@@ -1,0 +1,51 @@
+"""What the engine does while nothing is computed: beginnings it was told to read, what replies have left, measuring."""
+
+from engine.backend import Backend
+from engine.kv_cache import KVCache
+from engine.messages import Event
+from engine.preparing import Preparations
+from engine.read_ahead import ReadAhead
+from engine.slot import Slot
+from engine.slot_room import SlotRoom
+from engine.speculative.calibration import Calibration
+from engine.threads import StepThreads
+
+
+class IdleWork:
+    """Work of low priority; whatever arrives breaks its step off.
+
+    Attributes:
+        preparations: what was asked for.
+    """
+
+    def __init__(
+        self, backend: Backend, cache: KVCache, room: SlotRoom, threads: StepThreads, calibration: Calibration
+    ) -> None:
+        self._calibration = calibration
+        self.preparations = Preparations(backend, cache, room, threads)
+        self._read_ahead = ReadAhead(backend, cache)
+
+    @property
+    def is_due(self) -> bool:
+        """Whether `step()` has something to do."""
+        return self.preparations.is_due or self._read_ahead.is_due or self._calibration.is_due
+
+    def note_reply(self, slot: Slot, tokens: list[int]) -> None:
+        """See ReadAhead.note."""
+        self._read_ahead.note(slot, tokens)
+
+    def make_way(self) -> None:
+        """Let what has come begin at once; safe from any thread."""
+        self._read_ahead.drop()
+        self.preparations.break_off()
+        self._calibration.break_off()
+
+    def step(self) -> list[Event]:
+        """Do some of it."""
+        if self.preparations.is_due:
+            return self.preparations.step()
+        if self._read_ahead.is_due:
+            self._read_ahead.step()
+        else:
+            self._calibration.step()
+        return []

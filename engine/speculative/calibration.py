@@ -1,0 +1,102 @@
+"""Measures, while nothing is asked, what steps of several tokens take: drafts are judged by it from the first on."""
+
+import logging
+import threading
+import time
+
+from engine.backend import Backend, BatchPart, DecodeStatus
+from engine.errors import EngineError
+from engine.kv_cache import KVCache
+from engine.params import SamplingParams
+from engine.slot import Slot
+from engine.speculative.step_times import CALIBRATION_ROWS, StepTimes
+from engine.threads import StepThreads
+
+_LOG = logging.getLogger(__name__)
+_LONGEST_S = 0.25  # a step: what has come would wait for it
+
+
+class Calibration:
+    """Steps in an empty slot, of as many rows as drafts may make them have.
+
+    Args:
+        times: learns from them.
+    """
+
+    def __init__(self, backend: Backend, cache: KVCache, times: StepTimes, threads: StepThreads) -> None:
+        self._backend = backend
+        self._cache = cache
+        self._times = times
+        self._threads = threads
+        self._due: list[int] = []
+        self._was_wanted = False
+        self._lock = threading.Lock()  # guards the one below: `break_off` is called on another thread
+        self._is_in_step = False
+
+    @property
+    def is_due(self) -> bool:
+        """Whether `step()` has something to do."""
+        return bool(self._due)
+
+    def want(self) -> None:
+        """Measure when there is time, once for a model."""
+        if not self._was_wanted:
+            self._was_wanted = True
+            self._due = list(CALIBRATION_ROWS)
+
+    def break_off(self) -> None:
+        """End the step that runs; it is done again. Safe from any thread."""
+        with self._lock:
+            if self._is_in_step:
+                self._backend.raise_abort()
+
+    def run(self, limit_s: float) -> None:
+        """Measure now, for about so long."""
+        end = time.perf_counter() + limit_s
+        while self._due and time.perf_counter() < end:
+            self.step()
+
+    def step(self) -> None:
+        """Measure the next number of rows."""
+        if not self._due:
+            return
+        slot = next((slot for slot in self._cache.slots if slot.owner is None and not slot.tokens), None)
+        num_rows = self._due[0]
+        count, expected_s = self._threads.count, self._times.expected(num_rows, num_threads=self._threads.count)
+        num_free = self._cache.n_ctx - self._cache.num_used_cells
+        most = min(num_free, self._backend.max_step_logits, self._backend.max_step_tokens)
+        if slot is None or num_rows > most or (expected_s or 0.0) > _LONGEST_S:
+            self._due.pop(0)
+            return
+        with self._lock:
+            self._backend.clear_abort()
+            self._is_in_step = True
+        try:
+            seconds = self._seconds(slot, num_rows)
+        except EngineError as error:
+            _LOG.info("what a step takes could not be measured: %s", error.message)
+            self._due.clear()
+            return
+        finally:
+            with self._lock:
+                self._is_in_step = False
+                self._backend.clear_abort()
+            self._cache.clear(slot)
+        if seconds is not None:
+            self._due.pop(0)
+            self._times.observe(num_rows, seconds, num_threads=count)
+
+    def _seconds(self, slot: Slot, num_rows: int) -> float | None:
+        """Return what computing and choosing so many tokens takes; None where it was broken off."""
+        token = self._backend.vocabulary.bos_id or 0
+        sampler = self._backend.new_sampler(SamplingParams(temperature=0.0), 0, ())
+        try:
+            began = time.perf_counter()
+            part = BatchPart(slot.seq_id, 0, [token] * num_rows, wants_logits=True, num_drafted=num_rows - 1)
+            if self._backend.decode([part]) is not DecodeStatus.DONE:
+                return None
+            for row in range(num_rows):
+                sampler.sample(row)
+            return time.perf_counter() - began
+        finally:
+            sampler.close()
