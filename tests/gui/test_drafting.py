@@ -51,7 +51,7 @@ STATS = SpeculativeStats(
         DrafterStats(drafter="model", num_drafts=12, num_drafted_tokens=28, num_accepted_tokens=15),
     ),
 )
-SLOWER = SpeculativeStats(state=DraftState.SLOWER, net_speedup=0.88, drafters=STATS.drafters)
+SLOWER = SpeculativeStats(state=DraftState.SLOWER, net_speedup=0.99, drafting_speedup=0.88, drafters=STATS.drafters)
 
 
 def candidate(path: str, **check: object) -> DraftCandidate:

@@ -323,6 +323,8 @@ class EngineBridge(QObject):
             self.delta_received.emit(joined(deltas))
 
     def _dispatch(self, event: Event) -> None:
+        if not isinstance(event, Failed):
+            self._questions.pop(getattr(event, "request_id", ""), None)  # it is answered
         match event:
             case Finished():
                 self._replies.discard(event.request_id)
@@ -341,7 +343,6 @@ class EngineBridge(QObject):
                 self._preparing.discard(event.request_id)
                 self.prepare_ended.emit(event)
             case Counted():
-                self._questions.pop(event.request_id, None)
                 self.counted.emit(event.request_id, event.num_tokens)
             case LogLine():
                 _ENGINE_LOG.log(event.level, "%s", event.text)
@@ -362,17 +363,13 @@ class EngineBridge(QObject):
                 self._loads.discard(event.request_id)
                 self.load_cancelled.emit(event.request_id)
             case EngineDescribed():
-                self._questions.pop(event.request_id, None)
                 self._engine = event.description
                 self.engine_described.emit(event.description)
             case MachineMeasured():
-                self._questions.pop(event.request_id, None)
                 self.machine_measured.emit(event.speed)
             case CacheDescribed():
-                self._questions.pop(event.request_id, None)
                 self.cache_described.emit(event)
             case DraftSet():
-                self._questions.pop(event.request_id, None)
                 self.draft_set.emit(event.request_id, event.draft)
             case EngineDied():
                 _LOG.warning("the engine died: %s", event.error.message)
