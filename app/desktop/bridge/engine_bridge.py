@@ -61,8 +61,7 @@ from engine import (
 
 _LOG = logging.getLogger(__name__)
 _ENGINE_LOG = logging.getLogger("engine.worker")
-_TICK_MS = 33
-_SLOWEST_TICK_MS = 500
+_TICK_MS, _SLOWEST_TICK_MS = 33, 500
 # An update may take at most this share of the time between two.
 _PACE = 4.0
 # These can wait for the next tick; anything else wakes the window at once.
@@ -135,8 +134,7 @@ class EngineBridge(QObject):
         self._questions: dict[str, Callable[[Failed], None]] = {}  # what is done when one is not answered
         self._worker_pid: int | None = None
         self._engine: EngineDescription | None = None
-        self._is_woken = False
-        self._is_closed = False
+        self._is_woken = self._is_closed = False
         self._timer = QTimer(self)
         self._timer.setInterval(_TICK_MS)
         self._timer.timeout.connect(self._drain)
