@@ -212,6 +212,7 @@ def test_mode_is_used_at_once_and_takes_a_draft_that_is_chosen_later(
     choose_mode(desk, mode)
     wait_for_draft(desk, None)
     assert row(desk, "good").box.isChecked()  # it is not forgotten
+    assert panel_of(desk).status == "The draft model is not used with this choice."
     choose_mode(desk, DraftMode.AUTO)
     wait_for_draft(desk, GOOD)
 
