@@ -137,13 +137,11 @@ class Preparations:
 
     def _go_on(self, opened: _Open, slot: Slot) -> list[Event]:
         sequence = opened.sequence
-        if not opened.is_begun or len(slot.tokens) < len(sequence.prompt_tokens) - 1:
-            events: list[Event] = [] if opened.is_begun else [sequence.progress()]
+        if not opened.is_begun:  # who waits is told before the step, which may take seconds
             opened.is_begun = True
-            if len(slot.tokens) < len(sequence.prompt_tokens) - 1:
-                events += self._read(sequence, slot)
-                events.append(sequence.progress())
-            return events
+            return [sequence.progress()]
+        if len(slot.tokens) < len(sequence.prompt_tokens) - 1:
+            return [*self._read(sequence, slot), sequence.progress()]
         return [self._kept(opened, slot)]
 
     def _cancelled(self) -> list[Event]:
