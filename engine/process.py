@@ -31,6 +31,7 @@ from engine.messages import (
     CountTokens,
     DescribeCache,
     DescribeEngine,
+    DraftSet,
     EngineDescribed,
     EngineDied,
     Event,
@@ -54,6 +55,7 @@ from engine.messages import (
     Rendered,
     RenderPrompt,
     RunBareLoop,
+    SetDraft,
     Shutdown,
     decode_command,
     decode_event,
@@ -62,13 +64,13 @@ from engine.messages import (
 
 _LOG = logging.getLogger(__name__)
 _ASKING = (
-    *(LoadModel, Generate, Prepare, CountTokens, RenderPrompt, DescribeEngine),
+    *(LoadModel, SetDraft, Generate, Prepare, CountTokens, RenderPrompt, DescribeEngine),
     *(MeasureCacheTypes, MeasureMachine, RunBareLoop, BuildImportance, DescribeCache, ClearCache),
 )
 _FINAL = (
     *(ModelLoaded, LoadCancelled, Finished, Failed, Counted, Rendered, EngineDescribed),
     *(CacheTypesMeasured, MachineMeasured, BareLoopRun, ImportanceBuilt, ImportanceCancelled, CacheDescribed),
-    *(Prepared, PrepareCancelled),
+    *(Prepared, PrepareCancelled, DraftSet),
 )
 _LOG_TAIL_LINES = 40
 _EXIT_WAIT_S = 2.0
