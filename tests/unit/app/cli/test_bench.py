@@ -38,7 +38,7 @@ def paths(data_dir: Path) -> Paths:
 def bench(paths: Paths, **flags: Any) -> ExitCode:
     """Run the command with some flags."""
     usual = {"name": None, "model": None, "repeats": None, "prompt_tokens": None, "busy": False, "growth": False}
-    usual |= {"replay": None, "against": None, "json": False, "fake_engine": True, "debug": False}
+    usual |= {"draft": [], "replay": None, "against": None, "json": False, "fake_engine": True, "debug": False}
     return run(argparse.Namespace(**(usual | flags)), paths, lambda fake: InprocClient(fake=True))
 
 
@@ -137,7 +137,9 @@ def test_other_run_is_shown_beside(paths: Paths, capsys: pytest.CaptureFixture[s
 
 
 @pytest.mark.parametrize(
-    "flag", [{"repeats": 3}, {"prompt_tokens": 99}, {"busy": True}, {"growth": True}], ids=lambda flag: str(flag)
+    "flag",
+    [{"repeats": 3}, {"prompt_tokens": 99}, {"busy": True}, {"growth": True}, {"draft": ["ngram"]}],
+    ids=lambda flag: str(flag),
 )
 def test_replay_takes_no_numbers_of_its_own(
     paths: Paths, capsys: pytest.CaptureFixture[str], flag: dict[str, Any]
