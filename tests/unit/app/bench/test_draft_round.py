@@ -88,7 +88,7 @@ class Scripted(BenchDriver):
         self.asked.append((messages, speculative.mode))
         return timed(1, 3, 21) if speculative.mode is DraftMode.OFF else timed(1, 2, 21, STATS)
 
-    def set_draft(self, path: str, params: ModelParams) -> None:  # type: ignore[override]
+    def set_draft(self, path: str, params: ModelParams) -> None:
         self.drafts.append(path)
 
 
