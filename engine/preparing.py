@@ -141,7 +141,7 @@ class Preparations:
             events: list[Event] = [] if opened.is_begun else [sequence.progress()]
             opened.is_begun = True
             if len(slot.tokens) < len(sequence.prompt_tokens) - 1:
-                self._read(sequence, slot)
+                events += self._read(sequence, slot)
                 events.append(sequence.progress())
             return events
         return [self._kept(opened, slot)]
@@ -175,7 +175,7 @@ class Preparations:
             sequence.plan_checkpoints()
         return acquired.slot
 
-    def _read(self, sequence: Sequence, slot: Slot) -> None:
+    def _read(self, sequence: Sequence, slot: Slot) -> list[Event]:
         """Read the next micro-batch; one that is broken off leaves what the memory has kept of it."""
         unread = sequence.prompt_tokens[len(slot.tokens) : -1]
         limit = min(self._backend.description.n_ubatch, self._backend.max_step_tokens)
@@ -185,7 +185,7 @@ class Preparations:
         part = BatchPart(slot.seq_id, len(slot.tokens), chunk, wants_logits=False)
         with self._lock:
             if sequence.request_id in self._abort_wanted:
-                return
+                return []
             self._backend.clear_abort()
             self._in_step = sequence.request_id
         try:
@@ -201,17 +201,20 @@ class Preparations:
                 self._backend.clear_abort()
         if status is DecodeStatus.ABORTED:
             self._cache.resync(slot, chunk)
-        elif status is DecodeStatus.NO_ROOM:
+            return []
+        if status is DecodeStatus.NO_ROOM:
             if not self._cache.evict_idle():
                 raise DecodeFailed("The context has no room for this step.", "Load a larger context.")
-        else:
-            self._cache.append(slot, chunk)
-            if len(chunk) >= _RATE_MIN_TOKENS:
-                self._room.note_prefill(seconds / len(chunk))
-            if sequence.is_checkpoint_due:
-                self._cache.checkpoint(slot)
-            elif not self._backend.survives_abort:
-                self._cache.checkpoint(slot, is_rolling=True)
+            return []
+        self._cache.append(slot, chunk)
+        if len(chunk) >= _RATE_MIN_TOKENS:
+            self._room.note_prefill(seconds / len(chunk))
+        if sequence.is_checkpoint_due:
+            self._cache.checkpoint(slot)
+        elif not self._backend.survives_abort:
+            self._cache.checkpoint(slot, is_rolling=True)
+        changed = self._threads.end(seconds)
+        return [] if changed is None else [changed]
 
     def _kept(self, opened: _Open, slot: Slot) -> Prepared:
         """Keep what was read, and return the answer."""

@@ -26,8 +26,8 @@ _ON_GRAPHICS = (1.0, *(1.1,) * 7)  # weights are read once for all tokens, and a
 
 # Share of proposed tokens that the target accepts.
 # LEVEL: eight levels of SmolLM2-135M for its F16, eight prompts: on average 0.71 (Q2_K) to 0.97 (Q8_0) at temperature
-# 0, and 0.72 to 0.97 at 0.8; larger models lose less by quantisation. FAMILY: seven of ten pairs of a large and a small
-# model reach it (Leviathan, Kalman, Matias: Fast Inference from Transformers via Speculative Decoding, 2023, table 3).
+# 0, and 0.72 to 0.97 at 0.8; larger models lose less by quantisation. FAMILY and OTHER are guesses
+# below that; not measured here.
 ACCEPTANCE_PRIOR = {Kinship.SAME_FILE: 1.0, Kinship.LEVEL: 0.7, Kinship.FAMILY: 0.65, Kinship.OTHER: 0.5}
 
 

@@ -27,6 +27,7 @@ DOCUMENTS = [
     "docs/models.md",
     "docs/parameters.md",
     "docs/quantising.md",
+    "docs/speculation.md",
     "docs/store.md",
     "docs/window.md",
 ]

@@ -154,9 +154,8 @@ def load_draft(session: ChatSession, target: str, choice: DraftChoice, params: M
 def show_refused(outcome: DraftOutcome) -> None:
     """Say on standard error why a draft model is not used, where it is not."""
     if outcome.draft is None:
-        print(safe_text(f"fireside: {outcome.reason} Replies go on without this draft model."), file=sys.stderr)
-        if outcome.hint:
-            print(safe_text(outcome.hint), file=sys.stderr)
+        print(safe_text(f"fireside: {outcome.reason}"), file=sys.stderr)
+        print(safe_text(f"Replies go on without it. {outcome.hint}".rstrip()), file=sys.stderr)
 
 
 def print_draft_event(outcome: DraftOutcome) -> None:

@@ -251,7 +251,7 @@ class ComparePresenter(QObject):
         self.page.columns.set_running(is_running=not ended.is_finished)  # a run that was stopped takes no message
         done, total = self._progress.num_done, self._progress.num_total
         if ended.is_finished:
-            words = self.tr("Done: {done} replies.")
+            words = self.tr("Done: one reply.") if done == 1 else self.tr("Done: {done} replies.")
         elif ended.is_saved:
             words = self.tr("Stopped: {done} of {total} replies are kept.")
         else:

@@ -231,8 +231,8 @@ class DraftPresenter(QObject):
     def _refuse(self, reason: str, hint: str) -> None:
         """Say why the draft model is not used; replies go on without it."""
         self._panel.set_status("", problem=f"{reason} {hint}".strip())
-        text = self.tr("{reason} Replies go on without the draft model.").format(reason=isolated(reason))
-        self._show_notice(Notice(key="draft", text=text, hint=isolated(hint)))
+        goes_on = self.tr("Replies go on without it. {hint}").format(hint=isolated(hint)).rstrip()
+        self._show_notice(Notice(key="draft", text=isolated(reason), hint=goes_on))
 
     # The files there are
 

@@ -93,10 +93,9 @@ class Candidates:
     def __init__(self, num_ids: int) -> None:
         self._ids = np.arange(num_ids, dtype=np.int32)
         self._array = np.zeros(num_ids, CANDIDATE)
-        self._view = library().llama_token_data_array(
-            ctypes.cast(self._array.ctypes.data, library().llama_token_data_p), num_ids, -1, False
-        )
-        self._data = self._view.data
+        # Kept apart: a pointer that is read from the structure follows what native code writes there.
+        self._data = ctypes.cast(self._array.ctypes.data, library().llama_token_data_p)
+        self._view = library().llama_token_data_array(self._data, num_ids, -1, False)
         self._pointer = ctypes.byref(self._view)
 
     def filter(self, chain: "NativeChain", logits: npt.NDArray[np.float32]) -> Distribution:

@@ -161,7 +161,8 @@ class LlamaBackend:
 
     def logits(self, row: int) -> npt.NDArray[np.float32]:
         """See LogitSource."""
-        address = self._get_logits(self._context_address, self._output_index[row])
+        # A sampler may outlive its draft model.
+        address = self._get_logits(self._context_address, self._output_index[row]) if self.context else None
         if not address:
             raise DecodeFailed("The step has no logits.", "Please report it.")
         values = (ctypes.c_float * self.n_vocab).from_address(address)
@@ -265,6 +266,7 @@ class LlamaBackend:
             self._adapters.use(())
             self._library.llama_free(self.context)
             self.context = None
+            self._output_index = []
         if self.model:
             self._adapters.close()
             self._library.llama_model_free(self.model)

@@ -131,8 +131,12 @@ class RejectionSampler:
         self._numbers.check(self._source, row)
         wanted = self._candidates.filter(self._chain, self._source.logits(row))
         token = drawn(wanted, self._random) if proposal is None else verified(wanted, proposal, self._random)
-        self._chain.accept(token)
+        self.accept(token)
         return token
+
+    def accept(self, token: int) -> None:
+        """Remember a token that was taken."""
+        self._chain.accept(token)
 
     @property
     def is_complete(self) -> bool:

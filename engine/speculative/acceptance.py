@@ -28,7 +28,8 @@ _PRIOR_TOKENS = 4.0  # the fixed prior counts as much as so many tokens
 # What was seen in all chats counts, for one chat, as so many at most: chats differ in what they repeat more than in how
 # well a draft model follows them.
 _MATCH_WEIGHT, _MODEL_WEIGHT = 12.0, 30.0
-_CHAT_KEEP, _WIDE_KEEP = 0.96, 0.997  # of the counts, at each further token
+_LEAST_WEIGHT, _TAKE_OVER = 6.0, 0.4  # so far down goes that weight, by so much for each token judged in the chat
+_MATCH_KEEP, _MODEL_KEEP, _WIDE_KEEP = 0.96, 0.98, 0.997  # of the counts, at each further token
 _MOST_AGREEMENT = 96.0  # tokens that a text read before counts as at most
 _CAUTION, _HOPE = 1.0, 3.0  # standard deviations
 _DEVIATIONS, _WIDE_TRUST = 1.5, 0.25
@@ -57,20 +58,25 @@ class _Counts:
 class _ChatCounts(_Counts):
     """Fading counts of one chat, drawn towards what all chats showed when its reply began."""
 
-    def __init__(self, wide: _Counts, most_weight: float) -> None:
+    def __init__(self, wide: _Counts, most_weight: float, keep: float) -> None:
         super().__init__(wide.priors)
-        self._wide, self._most_weight = wide, most_weight
+        self._wide, self._most_weight, self._keep = wide, most_weight, keep
+        self._weight = [most_weight] * len(wide.priors)
         self.begin()
 
     def begin(self) -> None:
         wide = self._wide
         pairs = zip(wide.accepted, wide.judged, wide.priors, strict=True)
         self._prior = [(yes + _PRIOR_TOKENS * prior) / (all_ + _PRIOR_TOKENS) for yes, all_, prior in pairs]
-        self._weight = [min(self._most_weight, _PRIOR_TOKENS + judged) for judged in wide.judged]
+        known = [min(self._most_weight, _PRIOR_TOKENS + judged) for judged in wide.judged]
+        triples = zip(self._weight, known, self.judged, strict=True)
+        self._weight = [min(weight, most) if own else most for weight, most, own in triples]
         self._known = [1.0 + _WIDE_TRUST * judged for judged in wide.judged]
 
     def learn(self, bucket: int, *, is_accepted: bool) -> None:
-        self.note(bucket, _CHAT_KEEP, is_accepted=is_accepted)
+        self.note(bucket, self._keep, is_accepted=is_accepted)
+        if self._weight[bucket] > _LEAST_WEIGHT:  # the chat's own evidence takes over
+            self._weight[bucket] -= _TAKE_OVER
         self._wide.note(bucket, _WIDE_KEEP, is_accepted=is_accepted)
 
     def mean(self, bucket: int) -> float:
@@ -125,9 +131,9 @@ class Acceptance:
     """
 
     def __init__(self, wide: _Wide) -> None:
-        self._match = _ChatCounts(wide.match, _MATCH_WEIGHT)
-        self._place = _ChatCounts(wide.place, _MODEL_WEIGHT)
-        self._confidence = _ChatCounts(wide.confidence, _MODEL_WEIGHT)
+        self._match = _ChatCounts(wide.match, _MATCH_WEIGHT, _MATCH_KEEP)
+        self._place = _ChatCounts(wide.place, _MODEL_WEIGHT, _MODEL_KEEP)
+        self._confidence = _ChatCounts(wide.confidence, _MODEL_WEIGHT, _MODEL_KEEP)
         self._steps, self._wide_steps = _Steps(), wide.steps
         self.worth = self.spent = 0.0
         self.num_steps = 0
@@ -178,12 +184,15 @@ class Acceptance:
         # What is never drafted is never judged: where little was seen, it is taken to be better.
         return min(1.0, self._confidence.mean(bucket) + _CURIOSITY / self._confidence.number(bucket))
 
-    def note_match(self, length: int, proposed: Sequence[int], tokens: Sequence[int]) -> None:
-        """Learn from tokens of the reply that a continuation of a match had foretold, drafted or not."""
-        for place, (guess, token) in enumerate(zip(proposed, tokens, strict=False)):
-            self._match.learn(_MATCH_BUCKETS[length + place], is_accepted=guess == token)
+    def note_match(self, length: int, proposed: Sequence[int], tokens: Sequence[int]) -> int:
+        """Learn from tokens of the reply that a match had foretold, drafted or not; return how many were right."""
+        num_right = 0
+        for guess, token in zip(proposed, tokens, strict=False):
+            self._match.learn(_MATCH_BUCKETS[length + num_right], is_accepted=guess == token)
             if guess != token:
-                return
+                break
+            num_right += 1
+        return num_right
 
     def note_draft(self, num_drafted: int, num_accepted: int, confidences: Sequence[float] = ()) -> None:
         """Learn from a verified draft of the draft model; what comes after the first rejection tells nothing."""

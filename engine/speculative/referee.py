@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from engine.speculative.acceptance import FIRST_PROBE_STEPS, Acceptance
 from engine.speculative.account import Account, Arm, RefereeReport
-from engine.speculative.ngram import NgramProposal
+from engine.speculative.ngram import MAX_MATCH, NgramProposal
 from engine.speculative.plan import Plan
 from engine.speculative.step_times import MAX_ROWS, DraftTimes, StepTimes
 
@@ -22,7 +22,9 @@ _MODEL_FLOOR, _NGRAM_FLOOR = (
     1.0,
     0.5,
 )  # of a plain step, that a draft which is known to pay may lose whatever was lost before
+_DEAR, _DEAR_MARGIN = 3.0, 0.02  # plain steps; more of speed for each beyond
 _FLOOR_SPEED = 1.2  # that a draft from the chat must promise after such losses
+_DOUBTED_MATCH = 6
 _MODEST_READ = 8  # tokens that the draft model may have to read without another thought
 _USUAL_RUN = 32.0  # tokens with the draft model until the chat foretells more and leaves it behind
 _HOPEFUL = 0.9  # acceptance at most; where what may be hoped for would not pay, the draft model is not tried
@@ -87,6 +89,7 @@ class Referee:
         self._burst = 0  # drafts that a reading is good for, even if the first ones disappoint
         self._plan: Plan | None = None
         self._proposal: NgramProposal | None = None
+        self._streak = MAX_MATCH  # tokens that were foretold rightly since one was not
         self._reach = 1.0  # probability that all tokens of the draft so far are accepted
         self._chances: list[float] = []  # by place of the draft
 
@@ -140,19 +143,23 @@ class Referee:
 
     def _foretold(self, plan: Plan, ngram: NgramProposal) -> tuple[Choice, Plan]:
         """Return the best draft from the chat, or a plain step."""
-        acceptance = self._acceptance
-        risk = acceptance.risk_after_match(ngram.match_length)
+        acceptance, length = self._acceptance, self._credible(ngram)
+        risk = acceptance.risk_after_match(length)
         floor_s = _NGRAM_FLOOR * (1 - risk) * plan.base
         allowance, needed = self._account.allowance_s, plan.speed
         if allowance < floor_s:
             allowance, needed = floor_s, max(needed, _FLOOR_SPEED)
         most = min(len(ngram.tokens), plan.most, self._ngram_max)
-        chances = acceptance.after_match(ngram.match_length, most)
+        chances = acceptance.after_match(length, most)
         draft = plan.best_foretold(chances, dearest_s=plan.base + allowance / risk)
         speed = plan.speed_of(draft)
         if speed <= needed:
             return PLAIN, plan
         return Choice(Arm.NGRAM, draft.length), plan._replace(speed=speed)
+
+    def _credible(self, ngram: NgramProposal) -> int:
+        """Return the length of a match, or less where what was foretold last has turned out wrong."""
+        return min(ngram.match_length, _DOUBTED_MATCH + 2 * self._streak)
 
     def _drafted(
         self, choice: Choice, plan: Plan, num_reads: list[int], num_expected: int
@@ -178,6 +185,9 @@ class Referee:
         share_s = plan.reading_s(num_read) / self._num_to_bear(num_expected)
         speed = 1 / (1 / alone + share_s / base)
         margin = _OFF_MARGIN if self._is_on else _ON_MARGIN
+        margin += _DEAR_MARGIN * max(
+            draft.seconds / base - _DEAR, 0.0
+        )  # the dearer, the more chance is in what it gained
         is_doubtful, is_probe = speed <= margin, False
         if is_doubtful:
             is_going = self._is_on or acceptance.since_model <= 1
@@ -277,7 +287,8 @@ class Referee:
         plan, proposal = self._plan, self._proposal
         self._proposal = None
         if proposal is not None:
-            self._acceptance.note_match(proposal.match_length, proposal.tokens, tokens)
+            num_right = self._acceptance.note_match(self._credible(proposal), proposal.tokens, tokens)
+            self._streak = self._streak + num_right if num_right == len(tokens) else 0
         self._acceptance.since_model += 1
         if choice.arm is Arm.PLAIN or plan is None:
             self._since_plain = 0

@@ -59,8 +59,11 @@ class _Rows:
         step = self._gained(rows, number, off)
         # What was just measured itself is not moved by what the other kind of step shows.
         if rows == 1:
+            share = min(self._since_longer / _STALE_STEPS, 1.0)
+            if len(self.far.get(1, ())) >= _LASTING:  # the machine is another: longer steps may have shown it already
+                share = max(share, 1.0 - min(max((self.level - self.base) / step, 0.0), 1.0))
+            self.level += step * share
             self.base += step * (1.0 + min(self._since_plain / _STALE_STEPS, _MOST_URGENT))
-            self.level += step * min(self._since_longer / _STALE_STEPS, 1.0)
             self._since_plain, self.has_jumped = 0, False
             self._since_longer += 1
             return
@@ -85,12 +88,13 @@ class _Rows:
             far.clear()
         if abs(off) > _MUCH:
             far.append(off)
+            del far[:-_LASTING]
         if number < _FIRM:
             off = max(-_FIRST_MOST, min(_FIRST_MOST, off)) if self.residuals else off
             return off / (number + 1)
         if len(far) >= _LASTING:
             self.has_jumped = True
-            return _JUMP_GAIN * sorted(far[-_LASTING:])[_LASTING // 2]
+            return _JUMP_GAIN * sorted(far)[_LASTING // 2]
         return _GAIN * max(-_MUCH, min(_MUCH, off))
 
     def _draw(self) -> None:

@@ -99,6 +99,6 @@ def test_file_that_is_another_one_is_a_column_that_says_so(theme: Theme, qtbot: 
         hand.qtbot.waitUntil(lambda: bool(hand.lanes[1].fault), timeout=20_000)
         hand.wait_for_end(timeout=90_000)
         assert hand.lanes[1].fault.startswith("The file of two is another one now")
-        assert hand.page.told == "Done: 1 replies."
+        assert hand.page.told == "Done: one reply."
     finally:
         hand.close()

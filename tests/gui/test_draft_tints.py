@@ -82,7 +82,7 @@ def tinted(theme: Theme, qapp: object) -> Tinted:
         contents = ReplyContents(turn, lambda: renderer, TextMeasures(theme))
         browser = QTextBrowser()
         browser.setHtml("".join(block.html or f"<p>{block.code}</p>" for block in renderer.blocks(contents.text)))
-        selections = tints.selections(ShownTurn(turn, contents=contents), Part(0, len(contents.text)), browser)  # type: ignore[arg-type]
+        selections = tints.selections(ShownTurn(turn, contents=contents), Part(0, len(contents.text)), browser)
         texts = []
         for selection in selections:
             cursor: QTextCursor = selection.cursor

@@ -1,5 +1,7 @@
 """A reply that was given again says so, with the way to a new one; whoever asks again gets a new one."""
 
+from collections.abc import Callable
+from pathlib import Path
 from typing import Any, cast
 
 import pytest
@@ -103,6 +105,25 @@ def test_card_names_the_source_when_the_reply_was_stored(desk: Desk) -> None:
     facts = {fact.label: fact.value for group in fact_groups(turn) for fact in group.facts}
     assert facts["Reused"] == "30 of 30, from an earlier reply"
     assert "Writing speed" not in facts
+
+
+def test_mark_is_there_after_a_restart(make_desk: Callable[..., Desk], tmp_path: Path) -> None:
+    def open_desk() -> Desk:
+        desk = make_desk()
+        with desk.qtbot.waitSignal(desk.parts.keeping.opened):
+            desk.parts.keeping.open(tmp_path / "chats.sqlite3", retention_days=30)
+        return desk
+
+    desk = open_desk()
+    desk.load()
+    give(desk, desk.say("question"), "answer")
+    chat_id, text = desk.parts.conversation.chat.id, last_row(desk).ledger_text
+    desk.parts.close()
+    again = open_desk()
+    again.parts.chats.open(chat_id)
+    again.qtbot.waitUntil(lambda: again.parts.conversation.chat.id == chat_id)
+    assert last_row(again).ledger_text == text != ""
+    assert last_row(again).actions_bar.again_button.isVisible()
 
 
 @pytest.mark.parametrize("is_on", [True, False])

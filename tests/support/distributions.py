@@ -14,7 +14,7 @@ _MIN_EXPECTED = 5.0  # draws of a cell; rarer ones are taken together
 
 
 def expected_distribution(
-    logits: npt.NDArray[np.float32], params: SamplingParams, prompt: Sequence[int] = ()
+    logits: npt.NDArray[np.floating], params: SamplingParams, prompt: Sequence[int] = ()
 ) -> Distribution:
     """Return what penalties, top-k, top-p, min-p and temperature make of logits, in this order."""
     values = logits.astype(np.float64)
@@ -41,8 +41,8 @@ def shuffled(p: Distribution, seed: int) -> Distribution:
 
 def overlap(p: Distribution, q: Distribution) -> float:
     """Return how often a token of `q` should be accepted for `p`: the sum of the smaller probabilities."""
-    of_q = dict(zip(q.ids.tolist(), q.probabilities.tolist(), strict=True))
-    return sum(min(value, of_q.get(token, 0.0)) for token, value in zip(p.ids.tolist(), p.probabilities, strict=True))
+    of_p, of_q = (dict(zip(x.ids.tolist(), x.probabilities.tolist(), strict=True)) for x in (p, q))
+    return math.fsum(min(value, of_q.get(token, 0.0)) for token, value in of_p.items())
 
 
 def chance_of(drawn: Iterable[int], p: Distribution) -> float:

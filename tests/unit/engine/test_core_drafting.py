@@ -15,7 +15,8 @@ from engine.errors import CannotTrim
 from engine.messages import FinishReason
 from engine.metrics import DraftState
 from engine.params import DraftMode, ModelParams, SamplingParams
-from tests.unit.engine.drafting_engine import FullReferee, drafted, drafting_engine
+from tests.support.eager_referee import FullReferee
+from tests.unit.engine.drafting_engine import drafted, drafting_engine
 from tests.unit.engine.fake_engine import (
     alone,
     ask,

@@ -34,6 +34,7 @@ from engine.response_cache import ResponseCache, key_of
 from engine.response_file import KeptReply, reply_bytes
 from tests.unit.engine.fake_engine import make_backend, make_prompt
 from tests.unit.engine.recorder import Recorder, chat
+from tests.unit.engine.reply_writers import reply_of
 
 GREEDY = SamplingParams(temperature=0.0, max_tokens=12)
 MARKER = "zebra-marker"
@@ -375,7 +376,7 @@ def test_those_used_longest_ago_go_when_there_are_too_many_bytes(tmp_path: Path)
     cache = ResponseCache(max_bytes=1000)
     cache.set_on(True, tmp_path / "cache", max_disk_bytes=1 << 30, close_s=5)
     for number in range(6):
-        cache._put(_reply(f"key{number}"))
+        cache._put(reply_of(number, size=100))
         assert cache._find("key0") is not None, "it is used again and again"
     assert cache.num_bytes <= 1000
     assert cache.num_replies >= 2
@@ -388,21 +389,5 @@ def test_those_used_longest_ago_go_when_there_are_too_many_bytes(tmp_path: Path)
 def test_reply_is_not_kept_when_it_is_larger_than_all_may_be(tmp_path: Path):
     cache = ResponseCache(max_bytes=100)
     cache.set_on(True, None, max_disk_bytes=0, close_s=5)
-    cache._put(_reply("key"))
+    cache._put(reply_of(1, size=100))
     assert (cache.num_replies, cache.num_bytes) == (0, 0)
-
-
-def _reply(key: str) -> KeptReply:
-    return KeptReply(
-        key=key,
-        chat_ids=("a",),
-        text="x" * 100,
-        thinking="",
-        token_ids=(1, 2),
-        finish_reason=FinishReason.STOP,
-        stop_string=None,
-        seconds=1.0,
-        num_prompt_tokens=3,
-        num_thinking_tokens=0,
-        seed=None,
-    )

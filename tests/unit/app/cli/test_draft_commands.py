@@ -31,6 +31,7 @@ from engine import (
     SpeculativeStats,
 )
 from tests.support.gguf_files import write_tiny_model
+from tests.support.refused_drafts import REFUSED, write_refused
 from tests.unit.app.cli.scripted_client import DEATH, ScriptedClient
 
 refusal_is_logged = pytest.mark.allow_log(r"ERROR app\.cli\.session: ")
@@ -149,8 +150,8 @@ def test_reply_comes_without_the_draft_when_the_engine_refuses_it(
     out, err = capsys.readouterr()
     assert out == "ok\n"
     assert err.splitlines() == [
-        "fireside: The draft model has another vocabulary. Replies go on without this draft model.",
-        "Choose one of the same family.",
+        "fireside: The draft model has another vocabulary.",
+        "Replies go on without it. Choose one of the same family.",
     ]
 
 
@@ -173,7 +174,22 @@ def test_reply_comes_without_the_draft_when_its_file_tells_that_it_cannot(
         "hint": check.hint,
     }
     assert drafts(client) == []
-    assert "embedding model. Replies go on" in err and "\x1b" not in err
+    assert "embedding model.\nReplies go on without it. Choose" in err and "\x1b" not in err
+
+
+@pytest.mark.parametrize("kind", REFUSED)
+def test_each_kind_of_file_that_cannot_draft_costs_its_sentence(
+    kind: str, paths: Paths, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    target, refused = write_refused(tmp_path, kind)
+    client = ScriptedClient(["ok"])
+    assert chat(paths, client, "-m", str(target), "--draft", str(refused)) == ExitCode.DONE
+    out, err = capsys.readouterr()
+    sentence, hint = err.splitlines()[:2]
+    assert out == "ok\n"
+    assert sentence.startswith("fireside: ") and REFUSED[kind] in sentence and sentence.endswith(".")
+    assert hint.startswith("Replies go on without it. ") and hint.endswith(".")
+    assert drafts(client) == []
 
 
 @refusal_is_logged
@@ -288,5 +304,5 @@ def test_refused_draft_costs_one_sentence_and_the_chat_goes_on(
     assert interactive(client, [f"/draft {draft}", "a", "/draft both ngram", "/draft /no/such"]) == ExitCode.DONE
     out, err = capsys.readouterr()
     assert "one" in out
-    assert err.count("another vocabulary. Replies go on without this draft model.") == 1
+    assert err.count("another vocabulary.\nReplies go on without it.") == 1
     assert "says two things" in err and "There is no" in err

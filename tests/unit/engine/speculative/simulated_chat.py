@@ -24,6 +24,8 @@ RECORDED = {
     "gemma-q4_k_m-2threads": (10.0, (2.5, 3.1, 3.4, 5.4, 4.5, 6.1)),
     "flat": (10.0, (1.01, 1.02, 1.03, 1.05, 1.07, 1.15)),
 }
+NUM_PROMPT = 40  # tokens of each message
+_NUMBERS = {Arm.NGRAM: (1, 2, 3, 5, 7, 11, 15, 23, 31), Arm.MODEL: (1, 2, 3, 4, 5, 7, 11, 15)}
 FRESH = 32  # tokens that a draft model begins anew with
 _ROWS = (1, 2, 3, 4, 6, 8, 16)
 
@@ -104,23 +106,29 @@ class Outcome(NamedTuple):
         return sum(self.seconds)
 
 
-def fixed(machine: Machine, replies: list[Reply], arm: Arm, number: int, num_prompt: int = 40) -> Outcome:
+def fixed(machine: Machine, replies: list[Reply], arm: Arm, number: int) -> Outcome:
     """Return what drafting so many tokens at every step takes, as far as there are any."""
     seconds, behind = [], 0
     for reply in replies:
         place, spent = 0, 0.0
-        behind += num_prompt
+        behind += NUM_PROMPT
         while place < len(reply.matches):
             drafted = number if arm is Arm.MODEL or reply.matches[place][0] else 0
             accepted = reply.num_accepted(arm, place, drafted) if drafted else 0
             spent += machine.seconds[1 + drafted]
-            behind += accepted + 1
+            behind += 1
             if arm is Arm.MODEL and drafted:
-                spent += machine.drafted(drafted, behind - accepted)
+                spent += machine.drafted(drafted, behind)
                 behind = 0
             place += accepted + 1
         seconds.append(spent)
     return Outcome(seconds, [])
+
+
+def best_fixed(machine: Machine, replies: list[Reply]) -> Outcome:
+    """Return the fastest way to draft a fixed number in hindsight, none included."""
+    ways = [(Arm.PLAIN, 0), *[(arm, number) for arm in (Arm.NGRAM, Arm.MODEL) for number in _NUMBERS[arm]]]
+    return min((fixed(machine, replies, arm, number) for arm, number in ways), key=lambda outcome: outcome.total)
 
 
 def refereed(
@@ -128,12 +136,15 @@ def refereed(
     replies: list[Reply],
     *,
     allowed: tuple[Arm, ...] = (Arm.NGRAM, Arm.MODEL),
-    temperature: float = 0.0,
-    num_prompt: int = 40,
     agreement: float | None = None,
     watch: Callable[[int, Choice, int, int], None] | None = None,
 ) -> Outcome:
-    """Return what a chat takes when a referee chooses."""
+    """Return what a chat takes when a referee chooses.
+
+    Args:
+        agreement: what a text read before the first reply has shown of the draft model, None where none was.
+        watch: gets place, choice, drafted and accepted tokens of each step.
+    """
     times, memory, draft_times = machine.calibrated(), AcceptanceMemory(), DraftTimes()
     for num_read, num_drafted in ((1, 1), (1, 3), (33, 1), (1, 2)):
         draft_times.observe(num_read, num_drafted, machine.noisy(machine.drafted(num_drafted, num_read)))
@@ -141,10 +152,10 @@ def refereed(
         memory.note_agreement(round(96 * agreement), 96)
     seconds, reports, behind = [], [], 0
     for reply in replies:
-        acceptance = memory.of_chat("chat", temperature=temperature)
+        acceptance = memory.of_chat("chat", temperature=0.0)
         referee = Referee(times, draft_times, acceptance, allowed=frozenset(allowed))
         place, spent = 0, 0.0
-        behind += num_prompt
+        behind += NUM_PROMPT
         while place < len(reply.matches):
             left = len(reply.matches) - place
             choice = referee.choose(
@@ -232,14 +243,25 @@ def misleading(seed: int, *, num_tokens: int = 200) -> Reply:
     return _with_model(matches, chance, lambda place: 0.0)
 
 
-def drafted(seed: int, rate: Callable[[int], float], *, num_tokens: int = 200, tells: float = 0.5) -> Reply:
+def turning(seed: int, *, num_tokens: int = 200) -> Reply:
+    """Copying that turns into text that only looks like a copy, and back."""
+    chance = random.Random(seed)
+    matches = []
+    for place in range(num_tokens):
+        if (place // 50) % 2:
+            matches.append((chance.randint(12, 40), 0))
+        else:
+            matches.append((min(place % 50, 64), 50 - place % 50) if place % 50 >= 3 else (0, 0))
+    return _with_model(matches, chance, lambda place: 0.4)
+
+
+def modelled(seed: int, rate: Callable[[int], float], *, num_tokens: int = 200, tells: float = 0.5) -> Reply:
     """No matches, and a draft model that is right with a probability by place.
 
     Args:
-        tells: how far confidence tells right from wrong, 0 to 1.
+        tells: how far the probability follows the confidence: 0 not at all, 1 wholly.
     """
-    chance = random.Random(seed)
-    return _with_model([(0, 0)] * num_tokens, chance, rate, tells=tells)
+    return _with_model([(0, 0)] * num_tokens, random.Random(seed), rate, tells=tells)
 
 
 def _with_model(
@@ -251,3 +273,66 @@ def _with_model(
         is_right.append(chance.random() < rate(place) + tells * (confidence - rate(place)))
         confidences.append(confidence)
     return Reply(matches, is_right, confidences)
+
+
+PROCESSES: dict[str, Callable[[int, int], Reply]] = {
+    "copied": lambda seed, length: copying(seed, num_tokens=length),
+    "copied in pieces": lambda seed, length: copying(seed, num_tokens=length, mean_run=8),
+    "prose": lambda seed, length: prose(seed, num_tokens=length),
+    "misleading": lambda seed, length: misleading(seed, num_tokens=length),
+    "turning": lambda seed, length: turning(seed, num_tokens=length),
+    "drafts never right": lambda seed, length: modelled(seed, lambda place: 0.0, num_tokens=length),
+    "drafts 0.3": lambda seed, length: modelled(seed, lambda place: 0.3, num_tokens=length),
+    "drafts 0.5": lambda seed, length: modelled(seed, lambda place: 0.5, num_tokens=length),
+    "drafts 0.7": lambda seed, length: modelled(seed, lambda place: 0.7, num_tokens=length),
+    "drafts 0.8": lambda seed, length: modelled(seed, lambda place: 0.8, num_tokens=length),
+    "drafts 0.9": lambda seed, length: modelled(seed, lambda place: 0.9, num_tokens=length),
+    "drafts that tell nothing": lambda seed, length: modelled(seed, lambda place: 0.8, num_tokens=length, tells=0),
+    "drafts by turns": lambda seed, length: modelled(
+        seed, lambda place: 0.2 if (place // 50) % 2 else 0.85, num_tokens=length
+    ),
+    "drafts that grow worse": lambda seed, length: modelled(
+        seed, lambda place: 0.9 - 0.8 * place / length, num_tokens=length
+    ),
+}
+
+
+class Cell(NamedTuple):
+    """One machine and one kind of reply, over some chats.
+
+    Attributes:
+        regret: time over that of the best fixed draft in hindsight, less one.
+        loss: the same over plain steps.
+        gain: time of plain steps over that of the best fixed draft.
+    """
+
+    regret: float
+    loss: float
+    gain: float
+
+
+def cell(
+    machine_name: str,
+    process: str,
+    *,
+    num_chats: int,
+    num_replies: int,
+    num_tokens: int,
+    agreement: float | None = None,
+) -> Cell:
+    """Return how a referee does over some chats.
+
+    Args:
+        agreement: of the draft model as it seems before; what it is in such replies where None.
+    """
+    write = PROCESSES[process]
+    spent = best = plain = 0.0
+    for chat in range(num_chats):
+        machine = Machine(machine_name, seed=chat)
+        replies = [write(1000 * chat + number, num_tokens) for number in range(num_replies)]
+        seen = write(1000 * chat + 999, 2 * num_tokens).is_right[::2][:96]
+        shown = sum(seen) / len(seen) if agreement is None else agreement
+        spent += refereed(machine, replies, agreement=shown).total
+        best += best_fixed(machine, replies).total
+        plain += fixed(machine, replies, Arm.PLAIN, 0).total
+    return Cell(spent / best - 1, spent / plain - 1, plain / best)

@@ -133,6 +133,14 @@ def test_token_is_one_that_can_be_at_the_ends_of_the_random_numbers(p: Distribut
         assert verified(p, proposal, rng) in can_be
 
 
+@pytest.mark.parametrize("value", [0.0, 0.2, 0.4999, 0.5, 0.7, ALMOST_ONE])
+def test_draft_is_accepted_exactly_where_the_number_says(value: float):
+    p, q = of(a=0.3, b=0.7), of(b=0.4, a=0.6)
+    assert verified(p, Proposal(ord("a"), q), Constant(value)) == ord("a" if value < 0.5 else "b")
+    assert verified(p, Proposal(ord("b"), q), Constant(value)) == ord("b")
+    assert verified(p, Proposal(ord("a")), Constant(value)) == ord("a" if value < 0.3 else "b")
+
+
 @pytest.mark.parametrize("source", [None, of(a=1.0), of(b=0.0, a=1.0)], ids=["certain", "alone", "nought beside"])
 def test_token_is_drawn_from_all_when_rounding_leaves_nothing_else(source: Distribution | None):
     """Of one token nothing is left, but rounding can have it refused."""
