@@ -217,7 +217,7 @@ class WorkerLoop:
             self._draft_loader = new_loader(fake=self._fake)
         drafter, description = load_drafter(self._draft_loader, engine.backend, command)
         engine.speculator.set_model(drafter)
-        if not engine.has_work:
+        if not engine.has_requests:
             engine.speculator.calibration.want()
             engine.speculator.calibration.run(_CALIBRATION_S)
         return DraftSet(request_id=command.request_id, draft=description)
@@ -347,7 +347,7 @@ class WorkerLoop:
         engine = self._engine
         if engine is not None:
             engine.drop_read_ahead()
-        if engine is not None and (engine.has_work or self._at_tokenizer):
+        if engine is not None and (engine.has_requests or self._at_tokenizer):
             raise EngineUnavailable("The engine is computing a reply.", "Measure again when it is done.")
         with self._lock:
             if engine is not None and not self._is_ending:

@@ -99,6 +99,7 @@ def run(options: argparse.Namespace, paths: Paths, make_client: MakeClient | Non
         if conversations is None:
             from app.cli.interactive import InteractiveChat  # needs prompt_toolkit, which takes a while to load
 
+            session.drafts = True
             return InteractiveChat(session, plan, paths, store, documents=documents, prepares=options.prepare).run()
         with session.interrupted_by_ctrl_c():
             once = _OneShot(session, plan, store, KnownModels.in_paths(paths), documents, as_json=options.json)

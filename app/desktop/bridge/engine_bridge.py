@@ -5,6 +5,7 @@ import time
 import uuid
 from collections import deque
 from collections.abc import Callable, Sequence
+from typing import Any
 
 from PySide6.QtCore import QObject, Qt, QTimer, Signal, Slot
 
@@ -162,18 +163,11 @@ class EngineBridge(QObject):
         except EngineError as error:
             self._on_event(EngineDied(exit_code=None, log_tail=(), error=error.info()))
 
-    def load_model(
-        self, path: str, params: ModelParams, *, is_known: bool = False, cache: CacheParams | None = None
-    ) -> str:
-        """Load a model and return the request id.
-
-        Args:
-            cache: limits of the prompt cache from now on; None leaves them.
-            is_known: whether the file was loaded before with these settings, so that it needs no trial.
-        """
+    def load_model(self, path: str, params: ModelParams, **options: Any) -> str:
+        """Load a model and return the request id; `options` are further fields of LoadModel."""
         request_id = _new_id("load")
         self._loads.add(request_id)
-        self._client.send(LoadModel(request_id=request_id, path=path, params=params, is_known=is_known, cache=cache))
+        self._client.send(LoadModel(request_id=request_id, path=path, params=params, **options))
         self._timer.start()
         return request_id
 
