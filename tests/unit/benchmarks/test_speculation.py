@@ -255,10 +255,11 @@ def test_reply_of_the_engine_is_timed_whole_and_read_anew() -> None:
         assert reply.num_tokens >= len(reply.token_ids) > 1
     assert replies[0].token_ids == replies[1].token_ids == replies[2].token_ids
     assert (replies[0].state, replies[0].drafted) == ("", ())
+    assert replies[1].state
 
 
 def test_draft_model_that_cannot_be_used_is_told() -> None:
-    engine = DraftingEngine(InprocClient(fake=True), "fake:", "/no/such/file.gguf")
+    engine = DraftingEngine(InprocClient(fake=True), "fake:can_trim=0", "fake:")  # it cannot take drafts back
     try:
         assert engine.refusal
         assert engine.ask(load_prompts()[0], 0.0, OFF, 0).num_tokens
