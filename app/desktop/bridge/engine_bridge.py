@@ -9,7 +9,7 @@ from typing import Any
 
 from PySide6.QtCore import QObject, Qt, QTimer, Signal, Slot
 
-from app.desktop.bridge.joined_deltas import joined
+from app.desktop.bridge.joined_deltas import joined_events
 from engine import (
     Abort,
     Adapter,
@@ -298,26 +298,15 @@ class EngineBridge(QObject):
         self._timer.setInterval(round(min(max(_TICK_MS, _PACE * spent_ms), _SLOWEST_TICK_MS)))
 
     def _hand_out(self) -> None:
-        deltas: dict[str, list[Delta]] = {}
-        while self._events:
-            event = self._events.popleft()
-            if isinstance(event, Delta):
-                deltas.setdefault(event.request_id, []).append(event)
-                continue
-            if isinstance(event, Finished | Failed):
-                self._emit_deltas(deltas.pop(event.request_id, []))
+        for event in joined_events(self._events):
             self._dispatch(event)
-        for of_one in deltas.values():
-            self._emit_deltas(of_one)
-
-    def _emit_deltas(self, deltas: Sequence[Delta]) -> None:
-        if deltas:
-            self.delta_received.emit(joined(deltas))
 
     def _dispatch(self, event: Event) -> None:
         if not isinstance(event, Failed):
             self._questions.pop(getattr(event, "request_id", ""), None)  # it is answered
         match event:
+            case Delta():
+                self.delta_received.emit(event)
             case Finished():
                 self._replies.discard(event.request_id)
                 self.reply_finished.emit(event)
