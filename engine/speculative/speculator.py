@@ -31,7 +31,7 @@ _FEWEST_LEFT = 32
 _READ_S = 0.05  # of the draft model at a time: it holds up the reply it reads for
 _FIRST_READ_TOKENS = 64
 _RESTING_STEPS = 16
-_FRESH_TOKENS = 64  # the latest, where reading all of a chat would not pay
+_FRESH_TOKENS = 32  # the latest, where reading all of a chat would not pay; more is dear to try
 
 _ARMS = {
     DraftMode.NGRAM: frozenset({Arm.NGRAM}),

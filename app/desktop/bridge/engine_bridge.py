@@ -61,8 +61,7 @@ from engine import (
 
 _LOG = logging.getLogger(__name__)
 _ENGINE_LOG = logging.getLogger("engine.worker")
-_TICK_MS = 33
-_SLOWEST_TICK_MS = 500
+_TICK_MS, _SLOWEST_TICK_MS = 33, 500
 # An update may take at most this share of the time between two.
 _PACE = 4.0
 # These can wait for the next tick; anything else wakes the window at once.
@@ -135,8 +134,7 @@ class EngineBridge(QObject):
         self._questions: dict[str, Callable[[Failed], None]] = {}  # what is done when one is not answered
         self._worker_pid: int | None = None
         self._engine: EngineDescription | None = None
-        self._is_woken = False
-        self._is_closed = False
+        self._is_woken = self._is_closed = False
         self._timer = QTimer(self)
         self._timer.setInterval(_TICK_MS)
         self._timer.timeout.connect(self._drain)
@@ -323,6 +321,8 @@ class EngineBridge(QObject):
             self.delta_received.emit(joined(deltas))
 
     def _dispatch(self, event: Event) -> None:
+        if not isinstance(event, Failed):
+            self._questions.pop(getattr(event, "request_id", ""), None)  # it is answered
         match event:
             case Finished():
                 self._replies.discard(event.request_id)
@@ -341,7 +341,6 @@ class EngineBridge(QObject):
                 self._preparing.discard(event.request_id)
                 self.prepare_ended.emit(event)
             case Counted():
-                self._questions.pop(event.request_id, None)
                 self.counted.emit(event.request_id, event.num_tokens)
             case LogLine():
                 _ENGINE_LOG.log(event.level, "%s", event.text)
@@ -362,17 +361,13 @@ class EngineBridge(QObject):
                 self._loads.discard(event.request_id)
                 self.load_cancelled.emit(event.request_id)
             case EngineDescribed():
-                self._questions.pop(event.request_id, None)
                 self._engine = event.description
                 self.engine_described.emit(event.description)
             case MachineMeasured():
-                self._questions.pop(event.request_id, None)
                 self.machine_measured.emit(event.speed)
             case CacheDescribed():
-                self._questions.pop(event.request_id, None)
                 self.cache_described.emit(event)
             case DraftSet():
-                self._questions.pop(event.request_id, None)
                 self.draft_set.emit(event.request_id, event.draft)
             case EngineDied():
                 _LOG.warning("the engine died: %s", event.error.message)
