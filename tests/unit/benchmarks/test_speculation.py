@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.speculation import CONTROL, DEEP, F16, Pairs, measure, summary
+from benchmarks.speculation import CONTROL, DEEP, F16, Pairs, main, measure, summary
 from benchmarks.speculation_cells import (
     BOTH,
     NGRAM,
@@ -211,6 +211,13 @@ def test_summary_names_worst_cell_control_and_wins_without_loops() -> None:
 
 
 # --- the run ---
+
+
+@pytest.mark.parametrize("words", [["--prompts", "nothing"], ["--targets", "q9"]], ids=" ".join)
+def test_unknown_name_is_refused(words: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        main([*words, "--model", "/no/such.gguf"])
+    assert "there is no such prompt or target" in capsys.readouterr().err
 
 
 class Noted:
