@@ -35,10 +35,12 @@ _CAUTION, _HOPE = 1.0, 3.0  # standard deviations
 _DEVIATIONS, _WIDE_TRUST = 1.5, 0.25
 _RISKY_TOKENS = 8.0
 _CURIOSITY = 0.2
+_EMPTY_KEEP, _EMPTY_DRAFTS = 0.9, 4.0  # of its counts, at each draft; it is drawn to none by as much as so many
 _PRIOR_STEPS, _LEAST_PRIOR_STEPS, _WIDE_STEPS = 40.0, 10.0, 10.0
 _CHAT_STEP_KEEP, _WIDE_STEP_KEEP = 0.97, 0.99
 _DOUBT = 0.3  # deviation of the speed of one step with the draft model
 _ENOUGH_STEPS, _ENOUGH_TOKENS = 4.0, 8.0
+_CLEAR_LOSS = 0.75  # speed of a reply's steps with drafts
 FIRST_PROBE_STEPS = 8
 
 
@@ -126,6 +128,7 @@ class Acceptance:
         worth, spent: of all steps with drafts in this chat: what plain steps for their tokens would have taken, and
             what they took, in plain steps.
         num_steps: steps with drafts in this chat.
+        num_losses: replies in a row, up to the last one, in which they clearly lost.
         since_model: steps since the draft model drafted.
         num_until_probe: steps after a draft that did not pay until the draft model is tried again.
     """
@@ -135,13 +138,18 @@ class Acceptance:
         self._place = _ChatCounts(wide.place, _MODEL_WEIGHT, _MODEL_KEEP)
         self._confidence = _ChatCounts(wide.confidence, _MODEL_WEIGHT, _MODEL_KEEP)
         self._steps, self._wide_steps = _Steps(), wide.steps
-        self.worth = self.spent = 0.0
-        self.num_steps = 0
+        self.worth = self.spent = self._worth_before = self._spent_before = 0.0
+        self.num_steps = self.num_losses = 0
+        self._empty = self._started = 0.0
         self.since_model = self.num_until_probe = FIRST_PROBE_STEPS  # the first try need not wait
         self.begin()
 
     def begin(self) -> None:
-        """Take what other chats have shown since the last reply."""
+        """Take what other chats have shown since the last reply, and what drafts did in that."""
+        worth, spent = self.worth - self._worth_before, self.spent - self._spent_before
+        if spent:
+            self.num_losses = self.num_losses + 1 if worth < _CLEAR_LOSS * spent else 0
+        self._worth_before, self._spent_before = self.worth, self.spent
         for counts in (self._match, self._place, self._confidence):
             counts.begin()
         wide = self._wide_steps
@@ -173,6 +181,11 @@ class Acceptance:
         means = self._place.means()
         return [means[bucket] for bucket in _PLACE_BUCKETS[:number]]
 
+    @property
+    def empty_share(self) -> float:
+        """Share of the draft model's drafts that end before their first token, for want of confidence."""
+        return self._empty / (self._started + _EMPTY_DRAFTS)
+
     def hope_of_draft(self) -> float:
         """Return the most that the probability of a draft's first token may be."""
         mean, number = self._place.mean(0), self._place.number(0)
@@ -196,6 +209,8 @@ class Acceptance:
 
     def note_draft(self, num_drafted: int, num_accepted: int, confidences: Sequence[float] = ()) -> None:
         """Learn from a verified draft of the draft model; what comes after the first rejection tells nothing."""
+        self._empty = self._empty * _EMPTY_KEEP + (0.0 if num_drafted else 1.0)
+        self._started = self._started * _EMPTY_KEEP + 1.0
         for place in range(min(num_drafted, num_accepted + 1)):
             is_accepted = place < num_accepted
             self._place.learn(_PLACE_BUCKETS[place], is_accepted=is_accepted)

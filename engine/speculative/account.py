@@ -7,6 +7,7 @@ from engine.speculative.acceptance import Acceptance
 
 _GRANT_SHARE = 0.018  # of a reply's expected time may be lost to drafts before any has paid
 _MOST_GRANT_STEPS = 6.0
+_GRANT_AFTER_LOSS, _LEAST_GRANT = 0.6, 0.4  # of that after each reply in which drafts lost
 _SPENT_SHARE = 0.005  # and of the time it has taken so far
 _READING_SHARE = 0.5  # of both, for reading by a draft model that is not known to pay
 _JUDGED_STEPS = 3
@@ -81,7 +82,8 @@ class Account:
     def begin(self, expected_steps: int, step_s: float) -> None:
         """Fix the grant at the first step whose cost is known."""
         if self._grant_s is None:
-            self._grant_s = min(_GRANT_SHARE * expected_steps, _MOST_GRANT_STEPS) * step_s
+            share = max(_GRANT_AFTER_LOSS**self._acceptance.num_losses, _LEAST_GRANT)
+            self._grant_s = share * min(_GRANT_SHARE * expected_steps, _MOST_GRANT_STEPS) * step_s
 
     @property
     def allowance_s(self) -> float:

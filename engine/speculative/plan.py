@@ -102,6 +102,11 @@ class Plan(NamedTuple):
                 best, best_tokens, best_seconds = number, tokens, seconds
         return Draft(best, best_tokens / (1.0 + self.num_others), best_seconds)
 
+    def often_empty(self, draft: Draft, share: float) -> Draft:
+        """Return what drafts bring on average when a share of them ends before the first token."""
+        tokens = draft.tokens + share * (1.0 - draft.tokens)
+        return Draft(draft.length, tokens, draft.seconds + share * (self.seconds_of(0) - draft.seconds))
+
     def pays(self, place: int, reach: float, chances: Sequence[float], *, drafting_s: float = 0.0) -> bool:
         """Return whether some of the next tokens bring a draft more than its average.
 

@@ -92,6 +92,7 @@ class Referee:
         self._streak = MAX_MATCH  # tokens that were foretold rightly since one was not
         self._reach = 1.0  # probability that all tokens of the draft so far are accepted
         self._chances: list[float] = []  # by place of the draft
+        self._was_asked = False  # whether the draft model came to draw
 
     def choose(
         self,
@@ -117,7 +118,7 @@ class Referee:
             num_other_rows: of neighbours in the same step.
             num_other_tokens: that these are expected to bring.
         """
-        self._proposal, self._plan = ngram, None
+        self._proposal, self._plan, self._was_asked = ngram, None, False
         table, rows = self._times.table(num_threads=num_threads), 1 + num_other_rows
         if table is None or rows >= MAX_ROWS:
             return PLAIN
@@ -172,7 +173,7 @@ class Referee:
         base, acceptance = plan.base, self._acceptance
         most = min(self._draft_max, plan.most)
         chances = self._chances = acceptance.of_draft(most)
-        draft = plan.best_drafted(chances)
+        draft = plan.often_empty(plan.best_drafted(chances), acceptance.empty_share)
         alone = plan.speed_of(draft)
         if plan.num_rows == 1:
             alone = acceptance.model_speed(draft.tokens, draft.seconds / base)
@@ -253,7 +254,7 @@ class Referee:
             place: in the draft, from 0.
             confidence: the largest probability that the draft model gives to a token; None where it is not known.
         """
-        plan = self._plan
+        plan, self._was_asked = self._plan, True
         if plan is None or place >= plan.most:
             return False
         chance = self._chances[place] if confidence is None else self._acceptance.of_confidence(confidence)
@@ -282,7 +283,8 @@ class Referee:
             draft_s: of drafting, reading included.
             num_drafted: may be fewer than chosen.
             confidences: that `goes_on` was asked with, for the tokens that were drafted.
-            num_draft_read: tokens the draft model was behind.
+            num_draft_read: tokens the draft model has read, that which it begins with included; where it drew nothing
+                after a long reading, it goes on with that at a later step.
         """
         plan, proposal = self._plan, self._proposal
         self._proposal = None
@@ -296,9 +298,12 @@ class Referee:
             return
         self._since_plain += 1
         worth = plan.worth(len(tokens))
-        is_exploring, read_s = plan.is_exploring, plan.reading_s(num_draft_read)
+        # A draft model that has much to read may do so over several steps, which are as good as plain.
+        is_reading = choice.arm is Arm.MODEL and not self._was_asked and num_draft_read > _MODEST_READ
+        is_exploring, read_s = plan.is_exploring, draft_s if is_reading else plan.reading_s(num_draft_read)
+        arm = Arm.PLAIN if is_reading else choice.arm
         self._account.note_draft(
-            choice.arm, num_drafted=num_drafted, num_accepted=num_accepted, is_exploring=is_exploring
+            arm, num_drafted=num_drafted, num_accepted=num_accepted, is_exploring=is_exploring and not is_reading
         )
         self._account.note_times(
             plain_s=plan.base,
@@ -308,7 +313,9 @@ class Referee:
             read_s=read_s,
             is_exploring=is_exploring,
         )
-        if choice.arm is Arm.MODEL:
+        if is_reading and self._draft_times is not None:
+            self._draft_times.observe_reading(num_draft_read - 1, draft_s)
+        elif choice.arm is Arm.MODEL:
             self._acceptance.note_draft(num_drafted, num_accepted, confidences)
             if self._draft_times is not None:
                 self._draft_times.observe(num_draft_read, num_drafted, draft_s)

@@ -31,7 +31,7 @@ _FEWEST_LEFT = 32
 _READ_S = 0.05  # of the draft model at a time: it holds up the reply it reads for
 _FIRST_READ_TOKENS = 64
 _RESTING_STEPS = 16
-_FRESH_TOKENS = 64  # the latest, where reading all of a chat would not pay
+_FRESH_TOKENS = 32  # the latest, where reading all of a chat would not pay; more is dear to try
 
 _ARMS = {
     DraftMode.NGRAM: frozenset({Arm.NGRAM}),
@@ -137,6 +137,8 @@ class Speculator:
         """
         for sequence in running:
             sequence.proposals = []
+            if sequence.drafting is not None:  # who is not asked does a plain step
+                sequence.drafting.begin_step(sequence.generated)
         if self._num_resting:
             self._num_resting -= 1
             return
@@ -222,7 +224,6 @@ class Speculator:
         assert drafting is not None
         assert drafting.referee is not None
         assert slot is not None
-        drafting.begin_step(sequence.generated)
         num_left = sequence.num_left
         expected = self._usual_tokens if num_left is None else min(num_left, 4 * self._usual_tokens)
         # The last token of a reply comes from the row behind the draft.

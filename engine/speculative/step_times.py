@@ -210,12 +210,18 @@ class DraftTimes:
         num_steps, num_more = max(num_drafted, 1), max(num_read - 1, 0)
         if num_more >= 8 and self._token_s is not None:
             measured = max(seconds - num_steps * self._token_s, seconds / 10) / num_more
-            self._read_s, self._num_reads = _followed(self._read_s, measured, self._num_reads), self._num_reads + 1
+            self.observe_reading(num_more, measured * num_more)
         elif num_more < 8:
             per_read = self.read_s or 0.0
             measured = max(seconds - per_read * num_more, seconds / 2) / num_steps
             known = self._token_s if self._num_drafts else None
             self._token_s, self._num_drafts = _followed(known, measured, self._num_drafts), self._num_drafts + 1
+
+    def observe_reading(self, num_tokens: int, seconds: float) -> None:
+        """Learn from reading alone."""
+        if num_tokens > 0 and seconds > 0:
+            self._read_s = _followed(self._read_s, seconds / num_tokens, self._num_reads)
+            self._num_reads += 1
 
 
 def _followed(known: float | None, measured: float, number: int) -> float:

@@ -64,7 +64,7 @@ def test_draft_that_turns_bad_is_no_longer_believed() -> None:
     acceptance = _fresh()
     for _ in range(200):
         acceptance.note_draft(1, 1)
-    for _ in range(40):
+    for _ in range(80):
         acceptance.note_draft(1, 0)
 
     assert acceptance.of_draft(1)[0] < 0.3
@@ -116,6 +116,31 @@ def test_chats_are_forgotten_when_asked_to_and_when_there_are_many() -> None:
         memory.of_chat(str(number), temperature=0.0)
 
     assert memory.of_chat("first", temperature=0.0) is not first
+
+
+def test_drafts_that_end_before_their_first_token_are_counted() -> None:
+    acceptance = _fresh()
+    assert acceptance.empty_share == 0.0
+    for _ in range(40):
+        acceptance.note_draft(0, 0)
+    assert acceptance.empty_share > 0.65
+    for _ in range(40):
+        acceptance.note_draft(3, 1)
+
+    assert acceptance.empty_share < 0.02
+
+
+def test_replies_that_clearly_lost_in_a_row_are_counted() -> None:
+    memory = AcceptanceMemory()
+    acceptance = memory.of_chat("chat", temperature=0.0)
+    counts = []
+    for worth, spent in ((1.0, 2.0), (1.0, 2.0), (0.0, 0.0), (2.0, 1.0)):
+        acceptance.worth += worth
+        acceptance.spent += spent
+        memory.of_chat("chat", temperature=0.0)
+        counts.append(acceptance.num_losses)
+
+    assert counts == [1, 2, 2, 0]
 
 
 def test_measured_speed_of_drafts_replaces_the_expected_one() -> None:

@@ -144,6 +144,22 @@ def test_draft_model_that_pays_reads_what_it_has_missed() -> None:
     assert not choice.is_fresh
 
 
+def test_draft_model_that_reads_over_several_steps_is_not_thought_to_draft_nothing() -> None:
+    acceptance = _acceptance(drafts=0.9)
+    referee = _referee(_times(0.1), acceptance)
+    for behind in (500, 436, 372):
+        choice = referee.choose(num_threads=1, num_draft_behind=behind, num_expected_tokens=500)
+        assert choice.arm is Arm.MODEL
+        referee.note(choice, [1], step_s=0.01, draft_s=0.0064, num_draft_read=65)
+
+    assert acceptance.empty_share == 0.0
+    assert referee.report().num_steps[Arm.MODEL] == 0
+    assert referee.report().net_speed_up == pytest.approx(0.01 / 0.0164, rel=0.02)
+    choice = referee.choose(num_threads=1, num_draft_behind=1, num_expected_tokens=500)
+    assert choice.arm is Arm.MODEL
+    assert referee.goes_on(0, 0.95)
+
+
 def test_draft_stops_where_its_next_token_would_not_pay() -> None:
     referee = _referee(_times(0.3), _acceptance(drafts=0.8))
     for _ in range(3):

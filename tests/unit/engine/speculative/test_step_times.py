@@ -147,3 +147,7 @@ def test_draft_model_is_timed_for_drafting_and_for_reading() -> None:
     assert draft.token_s == pytest.approx(0.005, rel=0.1)
     assert draft.read_s == pytest.approx(0.001, rel=0.1)
     assert draft.expected(101, 3) == pytest.approx(0.115, rel=0.1)
+
+    for _ in range(40):
+        draft.observe_reading(64, 0.128)
+    assert draft.read_s == pytest.approx(0.002, rel=0.05)
