@@ -13,7 +13,10 @@ ALPHA = 0.001 / 2
 
 @pytest.mark.parametrize(
     "settings",
-    [{"top_k": 4, "top_p": 1.0, "min_p": 0.0}, {"top_k": 5, "top_p": 0.9, "min_p": 0.05, "repeat_penalty": 1.2}],
+    [
+        {"top_k": 4, "top_p": 1.0, "min_p": 0.0},
+        {"top_k": 5, "top_p": 0.9, "min_p": 0.05, "repeat_penalty": 0.4, "repeat_last_n": 5},
+    ],
     ids=["top_k", "penalties"],
 )
 def test_replies_are_distributed_as_without_drafts(tmp_path: Path, settings: dict[str, Any]) -> None:
