@@ -13,7 +13,7 @@ OFFSCREEN := QT_QPA_PLATFORM=offscreen
 CHECKED := app engine models tests benchmarks packaging
 
 .DEFAULT_GOAL := help
-.PHONY: help install run install-test test check soak bench bench-peers bench-window third-party parameters clean clean-all
+.PHONY: help install run install-test test check soak bench bench-peers bench-speculation bench-window third-party parameters clean clean-all
 
 help:
 	@echo "make run          install what is missing and open Fireside; ARGS=\"chat -m starter\" for a command,"
@@ -23,6 +23,7 @@ help:
 	@echo "make soak         the long tests with their full counts"
 	@echo "make bench        the engine beside a bare loop on the same library"
 	@echo "make bench-peers  the engine beside llama-cpp-python and llama.cpp's own server"
+	@echo "make bench-speculation  drafting on and off, whole replies in turns"
 	@echo "make bench-window the window beside its targets"
 	@echo "make third-party  write THIRD_PARTY.md anew"
 	@echo "make parameters   write docs/parameters.md anew"
@@ -57,6 +58,10 @@ bench: install-test
 bench-peers: install-test
 	$(RUN) -m pip install --quiet -e '.[bench]'
 	$(RUN) -m benchmarks.peers $(ARGS)
+
+bench-speculation: install-test
+	$(RUN) -m pip install --quiet -e '.[bench]'
+	$(RUN) -m benchmarks.speculation $(ARGS)
 
 bench-window: install-test
 	$(OFFSCREEN) $(RUN) -m benchmarks.window $(ARGS)

@@ -49,6 +49,7 @@ def drafting_measures(stats: SpeculativeStats | None) -> dict[str, Any]:
     return {
         "mean_acceptance_length": None if stats is None else stats.mean_acceptance_length,
         "net_speedup": None if stats is None else stats.net_speedup,
+        "drafting_speedup": None if stats is None else stats.drafting_speedup,
         "draft_state": None if stats is None else stats.state.value,
         "draft_reason": None if stats is None else stats.reason or None,
         "drafters": [] if stats is None else [msgspec.to_builtins(item) for item in stats.drafters],

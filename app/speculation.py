@@ -27,6 +27,11 @@ class DraftChoice:
     strict: bool = False
 
     @property
+    def is_on(self) -> bool:
+        """Whether anything may draft."""
+        return self.mode is not DraftMode.OFF
+
+    @property
     def wanted_path(self) -> str | None:
         """The draft model that is to be loaded; None where the mode needs none, or there is none."""
         return self.path or None if self.mode in _WITH_MODEL else None

@@ -199,8 +199,8 @@ def _plain(pairs: Pairs, costs: Mapping[str, StepCosts]) -> dict[str, Any]:
     }
 
 
-def main() -> None:
-    """Measure and print the table."""
+def main(words: Sequence[str] | None = None) -> list[CellFigures]:
+    """Measure, print the table, and return the cells of our own engine, the control among them."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--model", type=Path, default=None, help="a GGUF file; default: the starter model")
     parser.add_argument("--quick", action="store_true", help="24 cells: two prompts")
@@ -211,14 +211,18 @@ def main() -> None:
     parser.add_argument("--server", action="store_true", help="llama.cpp's server as well, with the same draft model")
     parser.add_argument("--only-server", action="store_true", help="and nothing else")
     parser.add_argument("--json", type=Path, default=Path("build/speculation.json"), help="where all is written")
-    arguments = parser.parse_args()
+    arguments = parser.parse_args(words)
     starter = arguments.model or find_starter()
     if starter is None:
         sys.exit("The starter model is not installed: run `make run` once.")
-    names = arguments.prompts.split(",") if arguments.prompts else _QUICK_PROMPTS if arguments.quick else None
-    prompts = [prompt for prompt in load_prompts() if names is None or prompt.name in names]
+    prompts = load_prompts()
+    if arguments.prompts or arguments.quick:
+        names = arguments.prompts.split(",") if arguments.prompts else _QUICK_PROMPTS
+        prompts = [prompt for prompt in prompts if prompt.name in names]
     short = {"q4_1": Q4_1, "f16": F16, "deep": DEEP}
-    wanted = [short[name] for name in (arguments.targets or ",".join(short)).split(",")]
+    wanted = [short[name] for name in (arguments.targets or ",".join(short)).split(",") if name in short]
+    if not prompts or not wanted:
+        parser.error("there is no such prompt or target")
     machine = (
         f"{_processor()}, {psutil.cpu_count()} processors, {platform.system()}; {starter.stem}; "
         f"{datetime.date.today().isoformat()}; load average {os.getloadavg()[0]:.1f}"
@@ -237,6 +241,7 @@ def main() -> None:
     record = {"machine": machine, "notes": notes, **_plain(pairs, costs)}
     arguments.json.write_text(json.dumps(record, indent=1) + "\n", encoding="utf-8")
     print("\n".join([machine, "", *cell_rows(cells), "", *summary(ours), *notes]))
+    return ours
 
 
 def _say(text: str) -> None:

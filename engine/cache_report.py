@@ -25,6 +25,8 @@ def report_of(
         num_system_tokens=prompt.num_system_tokens,
         adapters=adapters,
     )
+    if cause is CacheMissCause.TEMPLATE_CHANGED and num_cached >= prompt.num_settled_tokens:
+        cause = CacheMissCause.EDITED  # the last message, which the template had written so before
     if cause is CacheMissCause.EDITED and prompt.dropped is not None:
         cause = CacheMissCause.TRIMMED
     elif cause is CacheMissCause.FIRST_USE:

@@ -45,6 +45,7 @@ class ChatTemplate:
         specials: the texts that a message must not turn into tokens.
         user_lead: what stands in front of a user's message; known after `try_out`.
         turn_change: what stands between a reply and the user's next message; known after `try_out`.
+        moves_system: whether the system prompt stands in the user's last message, wherever that is.
 
     Raises:
         ChatTemplateError: (from `try_out` and `render`) the template is missing, fails, or takes too long.
@@ -54,6 +55,7 @@ class ChatTemplate:
         self.notices: list[str] = []
         self.user_lead = ""
         self.turn_change = ""
+        self.moves_system = False
         self._renderer = renderer
         self._vocabulary = vocabulary
         self._takes_system = True
@@ -89,6 +91,7 @@ class ChatTemplate:
             )
         self.user_lead = _user_lead(rendered.text, form.messages)
         self.turn_change = _turn_change(rendered.text, form.messages)
+        self.moves_system = rendered.text.find(TRIAL_CHAT[0].content) > rendered.text.find(TRIAL_CHAT[1].content) >= 0
 
     def render(self, messages: Sequence[ChatMessage], options: PromptOptions = _USUAL) -> RenderedPrompt:
         """Return the prompt of a chat, up to where the assistant's reply begins.

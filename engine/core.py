@@ -63,6 +63,11 @@ class Engine:
         self._aborts = Aborts(backend, self._scheduler.is_long)
 
     @property
+    def has_requests(self) -> bool:
+        """Whether anything that was asked for is not done."""
+        return bool(self._scheduler.running or self._scheduler.waiting or self.idle.preparations.is_due)
+
+    @property
     def has_work(self) -> bool:
         """Whether `step()` has something to do."""
         return bool(self._scheduler.running or self._scheduler.waiting or self.idle.is_due)

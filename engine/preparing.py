@@ -20,6 +20,7 @@ from engine.threads import StepThreads
 _LOG = logging.getLogger(__name__)
 _DISK_WAIT_S = 0.02
 _RATE_MIN_TOKENS = 16  # fewer say little about the prefill rate
+_STEP_S, _STEP_TOKENS = 0.5, 64  # of a step, about; tokens in whole blocks
 
 
 class Preparation(NamedTuple):
@@ -48,7 +49,7 @@ class _Open:
 
 
 class Preparations:
-    """Reads one beginning after the other, a micro-batch a step; between steps its slot is as idle as any.
+    """Reads one beginning after the other, in short steps; between them its slot is as idle as any.
 
     So a request that comes may take the slot over, and what was read is found again, in the context or in memory.
 
@@ -137,13 +138,11 @@ class Preparations:
 
     def _go_on(self, opened: _Open, slot: Slot) -> list[Event]:
         sequence = opened.sequence
-        if not opened.is_begun or len(slot.tokens) < len(sequence.prompt_tokens) - 1:
-            events: list[Event] = [] if opened.is_begun else [sequence.progress()]
+        if not opened.is_begun:  # who waits is told before the step, which may take seconds
             opened.is_begun = True
-            if len(slot.tokens) < len(sequence.prompt_tokens) - 1:
-                events += self._read(sequence, slot)
-                events.append(sequence.progress())
-            return events
+            return [sequence.progress()]
+        if len(slot.tokens) < len(sequence.prompt_tokens) - 1:
+            return [*self._read(sequence, slot), sequence.progress()]
         return [self._kept(opened, slot)]
 
     def _cancelled(self) -> list[Event]:
@@ -176,9 +175,9 @@ class Preparations:
         return acquired.slot
 
     def _read(self, sequence: Sequence, slot: Slot) -> list[Event]:
-        """Read the next micro-batch; one that is broken off leaves what the memory has kept of it."""
+        """Read on; a step that is broken off leaves what the memory has kept of it."""
         unread = sequence.prompt_tokens[len(slot.tokens) : -1]
-        limit = min(self._backend.description.n_ubatch, self._backend.max_step_tokens)
+        limit = self._step_tokens()
         chunk = unread[: min(limit, sequence.num_to_checkpoint or limit)]
         while self._cache.num_used_cells + len(chunk) > self._cache.n_ctx and self._cache.evict_idle():
             pass
@@ -215,6 +214,13 @@ class Preparations:
             self._cache.checkpoint(slot, is_rolling=True)
         changed = self._threads.end(seconds)
         return [] if changed is None else [changed]
+
+    def _step_tokens(self) -> int:
+        """Return how many tokens to read in a step: one that is broken off is lost, and how far it is is seen."""
+        most = min(self._backend.description.n_ubatch, self._backend.max_step_tokens)
+        rate = self._room.cost.prefill_s_per_token
+        fitting = int(_STEP_S / rate) // _STEP_TOKENS * _STEP_TOKENS if rate else 2 * _STEP_TOKENS
+        return min(max(fitting, _STEP_TOKENS), most)
 
     def _kept(self, opened: _Open, slot: Slot) -> Prepared:
         """Keep what was read, and return the answer."""

@@ -68,6 +68,7 @@ def prompt_of(encoder: PromptEncoder, command: Generate | Prepare, received_at: 
         dropped=fitted.event(command.request_id),
         is_private=command.is_private,
         message_ends=encoded.message_ends,
+        rewritten_from=encoded.rewritten_from,
         speculative=command.speculative,
     )
 

@@ -34,6 +34,8 @@ class Prompt(NamedTuple):
         is_private: whether it may be written nowhere.
         message_ends: how many tokens the prompt has up to the end of each message; none where it is not known.
         speculative: whether tokens of the reply are drafted ahead.
+        rewritten_from: tokens before what the template writes anew once another message follows; None where it does
+            not.
     """
 
     request_id: str
@@ -53,6 +55,7 @@ class Prompt(NamedTuple):
     is_private: bool = False
     message_ends: tuple[int, ...] = ()
     speculative: SpeculativeParams = SpeculativeParams()
+    rewritten_from: int | None = None
 
 
 class Sequence:
@@ -153,11 +156,13 @@ class Sequence:
 
     @property
     def rewritten_span(self) -> tuple[int, int] | None:
-        """Where later prompts may part from this reply because of its template: from the end of the last message to
-        that of the thinking; None where the template knows of none."""
-        if self.prompt.thinking is None:
+        """Where later prompts may part from this one because of its template, up to the end of the thinking; None where
+        they do not."""
+        start = self.prompt.rewritten_from
+        if start is None:
             return None
-        return self._tail, len(self.prompt_tokens) + self._text.num_thinking_tokens
+        num_moved = len(self.prompt_tokens) - len(self.prompt.tokens)
+        return start + num_moved, len(self.prompt_tokens) + self._text.num_thinking_tokens
 
     @property
     def _tail(self) -> int:

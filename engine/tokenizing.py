@@ -35,6 +35,8 @@ class EncodedPrompt(NamedTuple):
         thinking: how its reply marks thinking, None where it does not.
         next_turn_tokens: what the prompt of the next message has behind the reply, whatever the user writes.
         message_ends: how many tokens there are up to the end of each message, about.
+        rewritten_from: tokens before what the template writes anew once another message follows; None where it does
+            not.
     """
 
     tokens: list[int]
@@ -44,6 +46,7 @@ class EncodedPrompt(NamedTuple):
     thinking: ThinkingStart | None = None
     next_turn_tokens: tuple[int, ...] = ()
     message_ends: tuple[int, ...] = ()
+    rewritten_from: int | None = None
 
 
 class _Composed(NamedTuple):
@@ -55,6 +58,7 @@ class _Composed(NamedTuple):
     is_thinking: bool = False
     user_lead: str = ""
     turn_change: str = ""
+    moves_system: bool = False
 
 
 class _Markers(NamedTuple):
@@ -148,20 +152,22 @@ class PromptEncoder:
         tokens = self.tokenize(composed.rendered)
         if not tokens:
             raise RequestError("The prompt is empty.", "Write something first.")
+        ends = self._message_ends(messages, composed, tokens)
+        if composed.moves_system:
+            num_system, num_settled = 0, _before_last_question(messages, ends)
+        else:
+            num_system = self._num_system_tokens(messages, composed.rendered, tokens)
+            num_settled = self._num_settled_tokens(messages, composed, tokens)
+        rewritten_from = None if composed.thinking is None else ends[-1]
         return EncodedPrompt(
             tokens,
-            num_system_tokens=self._num_system_tokens(messages, composed.rendered, tokens),
-            num_settled_tokens=self._num_settled_tokens(messages, composed, tokens),
+            num_system_tokens=num_system,
+            num_settled_tokens=num_settled,
             reply=composed.reply,
             thinking=self._thinking_start(composed),
             next_turn_tokens=self._next_turn_tokens(composed.turn_change),
-            message_ends=message_ends(
-                messages,
-                composed.rendered.text,
-                tokens,
-                self._vocabulary.pieces,
-                num_front_bytes=self._num_front_bytes(composed.rendered.text, tokens),
-            ),
+            message_ends=ends,
+            rewritten_from=num_settled if composed.moves_system else rewritten_from,
         )
 
     def matcher(self, sampling: SamplingParams, reply: str) -> Matcher | None:
@@ -256,20 +262,21 @@ class PromptEncoder:
             raise RequestError("The reply that is to go on answers nothing.", "Put the question in front of it.")
         rendered = template.render(chat, options)
         thinking = template.thinking
+        moves_system = template.moves_system and chat[0].role is Role.SYSTEM
+        lead, change = template.user_lead, "" if moves_system else template.turn_change
         is_thinking = thinking is not None and _ends_open(rendered.text, thinking, chat[-1].content)
         if thinking is not None and is_thinking and options.enable_thinking is False:
             # This template opens a block whatever it is asked.
             rendered = RenderedPrompt([*rendered.pieces, (thinking.closing_text.lstrip("\n"), False)])
             is_thinking = False
         if half is None:
-            return _Composed(rendered, "", thinking, is_thinking, template.user_lead, template.turn_change)
+            return _Composed(rendered, "", thinking, is_thinking, lead, change, moves_system)
         begun = begin_reply(thinking, rendered.text, half.thinking, half.content, is_open=is_thinking)
         pieces = list(rendered.pieces)
         for text, is_marker in begun.pieces:
             pieces += [(text, False)] if is_marker else template.specials.split(text)
         going_on = RenderedPrompt(pieces)
-        lead, change = template.user_lead, template.turn_change
-        return _Composed(going_on, half.content, thinking, begun.is_thinking, lead, change)
+        return _Composed(going_on, half.content, thinking, begun.is_thinking, lead, change, moves_system)
 
     def _check_length(self, *texts: str) -> None:
         """Refuse huge texts without the work of tokenising them: no token is longer than the longest piece."""
@@ -300,6 +307,15 @@ class PromptEncoder:
             shared = itertools.takewhile(lambda column: len(set(column)) == 1, zip(*found, strict=False))
             self._turn_changes[turn_change] = tuple(column[0] for column in shared)
         return self._turn_changes[turn_change]
+
+    def _message_ends(
+        self, messages: Sequence[ChatMessage], composed: _Composed, tokens: Sequence[int]
+    ) -> tuple[int, ...]:
+        text = composed.rendered.text
+        front = self._num_front_bytes(text, tokens)
+        in_place = messages[1:] if composed.moves_system else messages
+        ends = message_ends(in_place, text, tokens, self._vocabulary.pieces, num_front_bytes=front)
+        return (0, *ends) if composed.moves_system else ends
 
     def _num_system_tokens(
         self, messages: Sequence[ChatMessage], rendered: RenderedPrompt, tokens: Sequence[int]
@@ -340,3 +356,9 @@ def _ends_open(text: str, thinking: ThinkingFormat, last_content: str) -> bool:
     """Whether a prompt ends inside a block that the template, not the last message, has opened."""
     text, last_content = text.rstrip(), last_content.rstrip()
     return text.endswith(thinking.opening) and not (last_content and text.endswith(last_content))
+
+
+def _before_last_question(messages: Sequence[ChatMessage], ends: Sequence[int]) -> int:
+    """Return how many tokens there are up to the end of the message before the user's last one."""
+    place = max((place for place, message in enumerate(messages) if message.role is Role.USER), default=0)
+    return ends[place - 1] if place else 0

@@ -113,8 +113,6 @@ class WorkerLoop:
     def submit(self, command: Command) -> None:
         """Take a command from any thread; what must not wait for a step or a load acts at once."""
         with self._lock:
-            if self._engine is not None and isinstance(command, _NEEDS_CONTEXT):
-                self._engine.drop_read_ahead()
             if isinstance(command, Generate | Prepare | BuildImportance):
                 self._pending.add(command.request_id)
             elif isinstance(command, Abort):
@@ -127,6 +125,8 @@ class WorkerLoop:
                 if self._engine is not None:
                     self._engine.backend.raise_abort()
         self._inbox.put((time.perf_counter(), command))
+        if isinstance(command, _NEEDS_CONTEXT):
+            self._make_way()
 
     def run(self) -> None:
         """Work until Shutdown."""
@@ -142,6 +142,12 @@ class WorkerLoop:
             self._kept.close()
 
     # --- inbox ---
+
+    def _make_way(self) -> None:
+        """Break off what is read meanwhile: something has come, and is looked at before the next step."""
+        with self._lock:
+            if self._engine is not None:
+                self._engine.drop_read_ahead()
 
     def _abort(self, request_id: str) -> None:
         if request_id in self._pending:
@@ -211,7 +217,7 @@ class WorkerLoop:
             self._draft_loader = new_loader(fake=self._fake)
         drafter, description = load_drafter(self._draft_loader, engine.backend, command)
         engine.speculator.set_model(drafter)
-        if not engine.has_work:
+        if not engine.has_requests:
             engine.speculator.calibration.want()
             engine.speculator.calibration.run(_CALIBRATION_S)
         return DraftSet(request_id=command.request_id, draft=description)
@@ -303,6 +309,8 @@ class WorkerLoop:
             except Exception as error:
                 failure = shown(error)
             self._inbox.put((received_at, Encoded(command, prompt, failure)))
+            if isinstance(command, Generate):
+                self._make_way()
 
         self._tokenizer.submit(encode_prompt)
 
@@ -339,7 +347,7 @@ class WorkerLoop:
         engine = self._engine
         if engine is not None:
             engine.drop_read_ahead()
-        if engine is not None and (engine.has_work or self._at_tokenizer):
+        if engine is not None and (engine.has_requests or self._at_tokenizer):
             raise EngineUnavailable("The engine is computing a reply.", "Measure again when it is done.")
         with self._lock:
             if engine is not None and not self._is_ending:

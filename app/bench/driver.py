@@ -20,6 +20,8 @@ from engine import (
     CountTokens,
     Delta,
     DescribeEngine,
+    DraftDescription,
+    DraftSet,
     EngineClient,
     EngineDescribed,
     EngineDescription,
@@ -41,14 +43,17 @@ from engine import (
     RunBareLoop,
     SamplingParams,
     SetCache,
+    SetDraft,
+    SpeculativeParams,
     error_from_info,
 )
 
 _ENGINE_LOG = logging.getLogger("engine.worker")
 _POLL_S = 0.2  # where a wait cannot be interrupted by a signal (Windows), Ctrl-C is seen after at most this long
 _SLICE_S = 0.002
+_PLAIN = SpeculativeParams()
 _NO_COPIES = CacheParams(ram_mib=0)  # of earlier chats: they would count as memory of the model, and cost time
-_Event = TypeVar("_Event", ModelLoaded, Counted, EngineDescribed, MachineMeasured, BareLoopRun, Finished)
+_Event = TypeVar("_Event", ModelLoaded, Counted, EngineDescribed, MachineMeasured, BareLoopRun, DraftSet, Finished)
 
 
 class Timed(NamedTuple):
@@ -67,6 +72,11 @@ class Timed(NamedTuple):
     ended_at: float
     longest_gap_s: float | None = None
     first_at: float = 0.0
+
+    @property
+    def wall_s(self) -> float:
+        """Seconds from the question to the end."""
+        return self.ended_at - self.first_at + self.ttft_s
 
 
 class _Open:
@@ -171,18 +181,39 @@ class BenchDriver:
         self._client.send(SetCache(params=cache))
         self.describe()
 
+    def set_draft(self, path: str, params: ModelParams) -> DraftDescription | None:
+        """Let a model draft for the loaded one.
+
+        Raises:
+            EngineError: it cannot.
+        """
+        return self._answer(SetDraft(request_id=self._new_id(), path=path, params=params), DraftSet).draft
+
     def open_chat(self, chat_id: str) -> None:
         """Tell the engine that a chat is about to be gone on with."""
         self._client.send(OpenChat(chat_id=chat_id))
 
     def ask(
-        self, messages: Messages, num_tokens: int, sampling: SamplingParams, *, chat_id: str | None = None
+        self,
+        messages: Messages,
+        num_tokens: int,
+        sampling: SamplingParams,
+        *,
+        chat_id: str | None = None,
+        speculative: SpeculativeParams = _PLAIN,
     ) -> Timed:
         """Return a reply with its times."""
-        return self.ask_at_once([messages], num_tokens, sampling, chat_id=chat_id)[0][0]
+        asked = self.ask_at_once([messages], num_tokens, sampling, chat_id=chat_id, speculative=speculative)
+        return asked[0][0]
 
     def ask_at_once(
-        self, chats: Sequence[Messages], num_tokens: int, sampling: SamplingParams, *, chat_id: str | None = None
+        self,
+        chats: Sequence[Messages],
+        num_tokens: int,
+        sampling: SamplingParams,
+        *,
+        chat_id: str | None = None,
+        speculative: SpeculativeParams = _PLAIN,
     ) -> tuple[list[Timed], float]:
         """Return the replies to some chats asked at once, and the seconds until the last one was there.
 
@@ -193,7 +224,15 @@ class BenchDriver:
         began = time.perf_counter()
         replies = {self._new_id(): _Open(began) for _ in chats}
         for request_id, messages in zip(replies, chats, strict=True):
-            self._client.send(Generate(request_id=request_id, messages=messages, sampling=limited, chat_id=chat_id))
+            self._client.send(
+                Generate(
+                    request_id=request_id,
+                    messages=messages,
+                    sampling=limited,
+                    chat_id=chat_id,
+                    speculative=speculative,
+                )
+            )
         while any(reply.done is None for reply in replies.values()):
             at, event = self._next()
             reply = replies.get(getattr(event, "request_id", ""))

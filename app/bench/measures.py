@@ -4,7 +4,7 @@ from app.bench.plan import GROWTH, PARALLEL, BenchPlan
 from app.bench.record import Measure
 
 SECONDS, RATE, BYTES_RATE, FLOP_RATE, SHARE = "s", "tokens/s", "bytes/s", "flop/s", "share"
-TOKENS, BYTES = "tokens", "bytes"
+TOKENS, BYTES, TIMES, TOKENS_A_STEP = "tokens", "bytes", "times", "tokens/step"
 MEASURES = {
     "load": SECONDS,
     "cold_ttft": SECONDS,
@@ -28,6 +28,19 @@ MEASURES = {
     "quiet_gap": SECONDS,
 }
 GROWTH_MEASURES = {f"growth_{size // 1024}k": SECONDS for size in GROWTH}
+DRAFT_KINDS = ("story", "copy")
+DRAFT_MEASURES = {
+    f"{kind}_{name}": unit
+    for kind in DRAFT_KINDS
+    for name, unit in {
+        "plain": RATE,
+        "drafted": RATE,
+        "speedup": TIMES,
+        "acceptance": SHARE,
+        "length": TOKENS_A_STEP,
+        "net_speedup": TIMES,
+    }.items()
+}
 BUSY = "busy_"
 
 
@@ -49,7 +62,7 @@ class Values:
     def measures(self, plan: BenchPlan) -> tuple[Measure, ...]:
         """Return every measure of such a run, those without a value too."""
         prefixes = ("", BUSY) if plan.is_busy else ("",)
-        names = MEASURES | (GROWTH_MEASURES if plan.is_growing else {})
+        names = MEASURES | (GROWTH_MEASURES if plan.is_growing else {}) | (DRAFT_MEASURES if plan.is_drafting else {})
         return tuple(
             Measure(
                 name=prefix + name,

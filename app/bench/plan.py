@@ -3,7 +3,7 @@
 import msgspec
 
 from app.errors import UsageError
-from engine import SamplingParams
+from engine import DraftMode, SamplingParams
 
 MAX_REPEATS, MIN_PROMPT, MAX_PROMPT = 1000, 16, 1_000_000
 SHORT_TOKENS = 48  # about what a short question is with its chat format
@@ -20,6 +20,8 @@ class BenchPlan(msgspec.Struct, frozen=True, kw_only=True):
         reply_tokens: of the replies whose decode is measured; 0 chooses by the length of the prompt.
         is_busy: whether all is measured again beside a program that keeps one core busy.
         is_growing: whether the next message is measured in a chat that grows to 8,000 tokens.
+        draft_mode: what drafts where drafting is measured; OFF measures nothing of it.
+        draft_path: of the draft model; empty for none.
         seed: of every reply; they are greedy, so it changes nothing but the record.
 
     Raises:
@@ -31,6 +33,8 @@ class BenchPlan(msgspec.Struct, frozen=True, kw_only=True):
     reply_tokens: int = 0
     is_busy: bool = False
     is_growing: bool = False
+    draft_mode: DraftMode = DraftMode.OFF
+    draft_path: str = ""
     seed: int = 0
 
     def __post_init__(self) -> None:
@@ -44,6 +48,11 @@ class BenchPlan(msgspec.Struct, frozen=True, kw_only=True):
         if not 1 <= self.reply_tokens <= MAX_PROMPT:
             chosen = min(_MAX_REPLY, max(_MIN_REPLY, self.prompt_tokens // 8))
             msgspec.structs.force_setattr(self, "reply_tokens", chosen)
+
+    @property
+    def is_drafting(self) -> bool:
+        """Whether drafting is measured."""
+        return self.draft_mode is not DraftMode.OFF
 
     @property
     def sampling(self) -> SamplingParams:

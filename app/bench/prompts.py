@@ -7,6 +7,12 @@ from engine import ChatMessage, Role
 Messages = tuple[ChatMessage, ...]
 
 _FILLER = "The keeper of the lighthouse wrote down the wind, the waves and every boat that passed before the night. "
+_COPIED = (
+    "Mara had counted the boats twice before she saw that one of them carried no lamp. It lay low in the water, as "
+    "if somebody had filled it with stones, and it moved against the wind. She took the brass bell from its hook, "
+    "thought of her father, who had rung it once for a whale, and put it back. By the time the kettle boiled, the "
+    "boat had passed the second buoy and a voice was singing in it, badly, a song about apples."
+)
 _TRIAL = 8
 
 
@@ -38,6 +44,11 @@ class Prompts:
         count = max(1, int((num_tokens - self.num_tokens(messages)) / self._per_filler))
         *before, last = messages
         return (*before, ChatMessage(last.role, f"{_FILLER * count}\n{last.content}"))
+
+    def copy(self, number: int) -> Messages:
+        """Return a question whose answer is mostly a text of its own."""
+        text = f"Copy the text below. Change only the name Mara to Ida.\n\n{_COPIED}"
+        return (ChatMessage(Role.SYSTEM, f"{number} is the number of this chat."), ChatMessage(Role.USER, text))
 
     def follow_up(self, messages: Messages, reply: str, *, is_edited: bool = False) -> Messages:
         """Return the chat that goes on after a reply, with another message there where it was edited."""

@@ -1,6 +1,6 @@
 """A run as lines for a person, and beside another run."""
 
-from app.bench.measures import BUSY, BYTES, BYTES_RATE, FLOP_RATE, RATE, SECONDS, SHARE, TOKENS
+from app.bench.measures import BUSY, BYTES, BYTES_RATE, FLOP_RATE, RATE, SECONDS, SHARE, TIMES, TOKENS, TOKENS_A_STEP
 from app.bench.plan import GROWTH
 from app.bench.record import Measure, RunRecord
 from app.bench.statistics import Summary, is_within_noise, median_ratio, summarise
@@ -30,6 +30,18 @@ _LABELS = {
     "snapshot_bytes": "size of that chat on disk",
     "write_gap": "longest gap of a reply while a chat is written",
     "quiet_gap": "longest gap of a reply else",
+    **{
+        f"{kind}_{name}": f"{text}, {label}"
+        for kind, text in {"story": "a story", "copy": "a text told again"}.items()
+        for name, label in {
+            "plain": "plain",
+            "drafted": "drafted",
+            "speedup": "speed-up by drafting",
+            "acceptance": "accepted of the drafted",
+            "length": "tokens a drafted step",
+            "net_speedup": "speed-up as reported",
+        }.items()
+    },
     **{f"growth_{size // 1024}k": f"first token, follow-up on {size:,} tokens" for size in GROWTH},
 }
 _UNITS = {
@@ -38,6 +50,8 @@ _UNITS = {
     RATE: ("tokens/s", 1.0, 1),
     TOKENS: ("tokens", 1.0, 0),
     BYTES: ("MB", 1e-6, 1),
+    TIMES: ("x", 1.0, 2),
+    TOKENS_A_STEP: ("tokens", 1.0, 1),
 }
 _LESS_IS_BETTER = (SECONDS, TOKENS, BYTES)
 _BUSY_LOAD = 0.5  # of the processors: more of them busy before the run than that leaves no quiet one

@@ -8,6 +8,7 @@ from pathlib import Path
 import msgspec
 
 from app.bench.cache_round import SHORT_REPLY, CacheRound, measure_growth
+from app.bench.draft_round import DraftRound
 from app.bench.driver import BenchDriver, Timed
 from app.bench.measures import BUSY, Values
 from app.bench.neighbour import busy_neighbour
@@ -15,6 +16,7 @@ from app.bench.plan import GROWTH, PARALLEL, BenchPlan
 from app.bench.prompts import Messages, Prompts
 from app.bench.record import Measure
 from app.known_models import KnownModels
+from app.speculation import draft_params
 from engine import BareLoopRun, ModelDescription, ModelParams, bandwidth_share, decode_bytes
 
 OnProgress = Callable[[str, float], None]
@@ -24,7 +26,7 @@ OnProgress = Callable[[str, float], None]
 _STOP_AFTER = 0.3  # of the time the prompt takes
 _NUMBERS_A_ROUND = 100  # of chats, so that none begins as one of another round
 _CACHE_CHATS = 50  # the first number of theirs in a round
-_GROWTH_CHAT = 80
+_GROWTH_CHAT, _DRAFT_CHATS = 80, 90
 _STAGES = ("load", "short prompt", "long prompt", "follow-up", "another chat", "stop", "several at once")
 _ALL_STAGES = len(_STAGES) + len(CacheRound.stages)
 
@@ -49,6 +51,8 @@ def run_scenarios(
     """
     on_progress("first load", 0.0)
     model = driver.load(path, params, known)  # tries the file out, and fills the system's cache
+    if plan.draft_path:
+        driver.set_draft(plan.draft_path, draft_params(params))  # one that cannot be used is told at once
     prompts = Prompts(driver.count_tokens)
     values = Values()
     rounds = plan.repeats * (2 if plan.is_busy else 1)
@@ -59,7 +63,7 @@ def run_scenarios(
                 stage = _Round(driver, prompts, plan, values, prefix=prefix, number=number)
                 for step, text in enumerate(stage.run(path, params, known, folder)):
                     beside = ", beside a busy program" if prefix else ""
-                    done = (number + step / _ALL_STAGES) / rounds
+                    done = (number + min(step / _ALL_STAGES, 1.0)) / rounds
                     on_progress(f"repeat {number % plan.repeats + 1} of {plan.repeats}{beside}: {text}", done)
                 number += 1
     return values.measures(plan), model
@@ -88,6 +92,9 @@ class _Round:
         yield from cache.run(path, params, folder)
         if self._plan.is_growing:
             self._grow(path, params, known)
+        if self._plan.is_drafting:
+            yield DraftRound.stage
+            self._draft(path, params, known)
 
     def _replies(self, path: str, params: ModelParams) -> Iterator[str]:
         yield _STAGES[0]
@@ -119,6 +126,17 @@ class _Round:
         self._note("stop_in_prefill", self._driver.stop_in_prefill(stopped, _STOP_AFTER * cold_s, self._plan.sampling))
         yield _STAGES[6]
         self._several_at_once()
+
+    def _draft(self, path: str, params: ModelParams, known: KnownModels | None) -> None:
+        DraftRound(
+            self._driver,
+            self._prompts,
+            self._plan,
+            self._note,
+            number=self._first + _DRAFT_CHATS,
+            is_drafted_first=self._number % 2 == 1,
+            known=known,
+        ).run(path, params)
 
     def _grow(self, path: str, params: ModelParams, known: KnownModels | None) -> None:
         model = self._driver.load(path, msgspec.structs.replace(params, n_ctx=GROWTH[-1]), known)

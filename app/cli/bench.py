@@ -27,6 +27,7 @@ from app.bench.record import MachineRecord, ModelRecord, processor_name
 from app.bench.report import Row, differences
 from app.bench.statistics import median_ratio
 from app.cli.arguments import whole_number
+from app.cli.draft_commands import with_words
 from app.cli.outcome import ExitCode, print_event
 from app.cli.streams import is_terminal
 from app.cli.terminal_text import one_line, safe_text
@@ -36,8 +37,9 @@ from app.known_models import KnownModels
 from app.model_choice import choose_model
 from app.paths import Paths
 from app.settings import SettingsStore
+from app.speculation import DraftChoice
 from app.store import ChatStore, Run, new_id
-from engine import EngineClient, ModelParams, ProcessClient
+from engine import DraftMode, EngineClient, ModelParams, ProcessClient
 
 _SLOTS = 12  # eight replies at once beside the chats that are kept
 _FAKE_MODEL = "fake:"
@@ -67,6 +69,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--prompt-tokens", type=whole_number, metavar="N", help="length of the long prompt; default: 1024"
     )
     parser.add_argument("--busy", action="store_true", help="measure again beside a program that keeps one core busy")
+    parser.add_argument(
+        "--draft",
+        metavar="MODEL|ngram|both",
+        action="append",
+        default=[],
+        help="measure drafting on and off, with a draft model, the chat's own text, or both as in --draft both --draft "
+        "MODEL",
+    )
     parser.add_argument("--growth", action="store_true", help="follow one chat as it grows to 8,000 tokens")
     parser.add_argument("--replay", type=Path, metavar="FILE", help="do what the run recorded in FILE did, and compare")
     parser.add_argument("--against", type=Path, metavar="FILE", help="compare with the run recorded in FILE")
@@ -105,15 +115,20 @@ def _target(options: argparse.Namespace, paths: Paths, replayed: RunRecord | Non
         options.prompt_tokens,
         options.busy,
         options.growth,
-    ) != (None, None, False, False):
+        options.draft,
+    ) != (None, None, False, False, []):
         raise UsageError(
-            "A replay takes its numbers from the file.", "Leave --repeats, --prompt-tokens, --busy and --growth out."
+            "A replay takes its numbers from the file.",
+            "Leave --repeats, --prompt-tokens, --busy, --growth and --draft out.",
         )
+    drafting = with_words(DraftChoice(mode=DraftMode.OFF), options.draft, paths)
     asked = {
         "repeats": options.repeats,
         "prompt_tokens": options.prompt_tokens,
         "is_busy": options.busy,
         "is_growing": options.growth,
+        "draft_mode": drafting.mode,
+        "draft_path": drafting.wanted_path or "",
     }
     plan = replayed.plan if replayed else BenchPlan(**{key: value for key, value in asked.items() if value is not None})
     params = replayed.params if replayed else ModelParams(n_ctx=plan.n_ctx, n_seq_max=_SLOTS)

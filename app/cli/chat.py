@@ -99,6 +99,7 @@ def run(options: argparse.Namespace, paths: Paths, make_client: MakeClient | Non
         if conversations is None:
             from app.cli.interactive import InteractiveChat  # needs prompt_toolkit, which takes a while to load
 
+            session.drafts = True
             return InteractiveChat(session, plan, paths, store, documents=documents, prepares=options.prepare).run()
         with session.interrupted_by_ctrl_c():
             once = _OneShot(session, plan, store, KnownModels.in_paths(paths), documents, as_json=options.json)
@@ -149,6 +150,7 @@ class _OneShot:
         self._known = known
         self._documents = documents
         self._as_json = as_json
+        self._is_draft_refused = False
         self._settings = store.load()[0]
         self._meter = EnergyMeter(self._settings.power_watts)
         self._printer: _PlainPrinter | _JsonPrinter = _JsonPrinter() if as_json else _PlainPrinter()
@@ -165,6 +167,7 @@ class _OneShot:
                 print(f"fireside: {notice}", file=sys.stderr)
         outcome = load_draft(self._session, self._plan.path, self._plan.drafting, self._plan.params)
         if outcome is not None:
+            self._is_draft_refused = outcome.draft is None
             show_refused(outcome)
             if self._as_json:
                 print_draft_event(outcome)
@@ -237,8 +240,8 @@ class _OneShot:
                 case Answer():
                     answer = self._measured(item, self._meter.joules_since(power))
                     self._printer.finished(answer)
-                    line = drafting_line(answer.finished.speculative, is_asked=True) if plan.is_drafting_asked else ""
-                    if line and not self._as_json:
+                    line = drafting_line(answer.finished.speculative, is_asked=not self._is_draft_refused)
+                    if line and plan.is_drafting_asked and not self._as_json:
                         print(f"fireside: {safe_text(line)}", file=sys.stderr)
                     return answer
         raise RuntimeError("a request ended without an answer")

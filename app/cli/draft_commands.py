@@ -237,18 +237,19 @@ def drafting_line(stats: SpeculativeStats | None, *, is_asked: bool) -> str:
     if stats is None:
         return ""
     if stats.state is DraftState.SLOWER:
-        return slower_text(stats.net_speedup)
+        return slower_text(stats)
     if stats.state is DraftState.UNAVAILABLE:
         return f"no drafting: {stats.reason}" if is_asked else ""
     rate, length = stats.acceptance_rate, stats.mean_acceptance_length
     if rate is None or length is None:
-        return "nothing was drafted" if is_asked and stats.state is DraftState.IDLE else ""
+        return "nothing was drafted" if is_asked and stats.state is not DraftState.OFF else ""
     accepted = f"{stats.num_accepted_tokens:,} of {stats.num_drafted_tokens:,} accepted ({rate:.0%})".replace("%", " %")
     speed = "" if stats.net_speedup is None else f", {stats.net_speedup:.2g}x plain"
     return f"drafts: {accepted}, {length:.1f} tokens a step{speed}"
 
 
-def slower_text(net_speedup: float | None) -> str:
+def slower_text(stats: SpeculativeStats) -> str:
     """Say that drafting was given up, and by how much it lost where that is known."""
-    lost = 0 if net_speedup is None else round((1 - net_speedup) * 100)
+    speedup = stats.net_speedup if stats.drafting_speedup is None else stats.drafting_speedup
+    lost = 0 if speedup is None else round((1 - speedup) * 100)
     return f"drafting off: it was {f'{lost} % ' if lost > 0 else ''}slower on this chat"

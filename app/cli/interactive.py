@@ -344,7 +344,9 @@ class InteractiveChat:
             raise KeyboardInterrupt
         if answer.finished.finish_reason is FinishReason.CONTEXT_FULL:
             print(wrapped(CONTEXT_FULL))
-        drafted = drafting_line(answer.finished.speculative, is_asked=self._plan.is_drafting_asked)
+        is_refused = self._plan.drafting.wanted_path is not None and not self._has_draft  # which was said
+        is_asked = self._plan.is_drafting_asked and not is_refused
+        drafted = drafting_line(answer.finished.speculative, is_asked=is_asked)
         for line in filter(None, (wrapped_numbers(summary_of(answer.finished.metrics)), wrapped(safe_text(drafted)))):
             print(f"\x1b[2m{line}\x1b[0m", flush=True)
         return answer.finished

@@ -101,6 +101,7 @@ class ChatSession:
 
     Attributes:
         cache: what is kept of prompts from the next load on; None leaves it to the engine.
+        drafts: whether a person writes, with time between the messages to measure what drafting needs to know.
     """
 
     def __init__(self, client: EngineClient, *, memory: MemoryRecord | None = None) -> None:
@@ -114,6 +115,7 @@ class ChatSession:
         self.was_interrupted = False
         self.may_read_ahead = True
         self.cache: CacheParams | None = None
+        self.drafts = False
 
     def __enter__(self) -> "ChatSession":
         return self
@@ -156,7 +158,16 @@ class ChatSession:
         self.model = None
         self.was_interrupted = False
         is_known = known is not None and known.has(path, params)
-        self._send(LoadModel(request_id=request_id, path=path, params=params, is_known=is_known, cache=self.cache))
+        self._send(
+            LoadModel(
+                request_id=request_id,
+                path=path,
+                params=params,
+                is_known=is_known,
+                cache=self.cache,
+                drafts=self.drafts,
+            )
+        )
         for event in self._answers(request_id, CancelLoad(request_id=request_id)):
             match event:
                 case LoadProgress():

@@ -62,6 +62,7 @@ from app.known_models import KnownModels
 from app.memory_record import MemoryRecord
 from app.sampling_layers import resolve
 from app.settings import Settings
+from app.speculation import draft_choice
 from engine import EngineClient, SamplingParams
 
 if TYPE_CHECKING:
@@ -176,6 +177,7 @@ def build_window(
         known=known,
         params=user.load_params,
         cache=lambda: cache_params(user.now, cache_dir),
+        drafts=lambda name: draft_choice(user.now, name).is_on,
     )
     if memory is not None:
         MemoryLessons(bridge, model, background, memory)

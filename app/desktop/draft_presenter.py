@@ -195,7 +195,10 @@ class DraftPresenter(QObject):
                 self._told = None
                 self._request_id = self._bridge.set_draft(None, draft_params(self._model.params))
             needs = choice.mode in _NEEDS_DRAFT
-            self._panel.set_status("", problem=self.tr("Choose a draft model below.") if needs else "")
+            self._panel.set_status(
+                self.tr("The draft model is not used with this choice.") if choice.path else "",
+                problem=self.tr("Choose a draft model below.") if needs else "",
+            )
             return
         if path == self._told:
             return

@@ -77,7 +77,9 @@ class ModelDrafter:
                 "Choose a draft model without recurrent layers.",
             )
         self.backend = backend
-        self._num_ids = min(vocabulary_size, len(backend.vocabulary.pieces))
+        self._num_own_ids = len(backend.vocabulary.pieces)
+        self._num_ids = min(vocabulary_size, self._num_own_ids)
+        self._is_short = self._num_own_ids < vocabulary_size
         self._end_ids = backend.vocabulary.end_ids
         self._n_ctx = backend.description.n_ctx
         self._max_step = backend.max_step_tokens
@@ -245,9 +247,10 @@ class ModelDrafter:
         return status is DecodeStatus.DONE
 
     def _try(self, wanted: dict[int, Sequence[int]], wants_logits: bool) -> DecodeStatus | None:
-        parts = [
-            BatchPart(seq_id, len(self._held[seq_id].tokens), tokens, wants_logits) for seq_id, tokens in wanted.items()
-        ]
+        parts = []
+        for seq_id, tokens in wanted.items():
+            known = [token if token < self._num_own_ids else 0 for token in tokens] if self._is_short else tokens
+            parts.append(BatchPart(seq_id, len(self._held[seq_id].tokens), known, wants_logits))
         try:
             status = self.backend.decode(parts)
         except DecodeFailed as error:
@@ -277,6 +280,8 @@ class ModelDrafter:
 def check_vocabulary(target: Vocabulary, draft: Vocabulary) -> None:
     """Make sure that a token means the same in both; some more or fewer at the end do no harm.
 
+    Which tokens end a reply or are no text does not matter: drafts are token numbers, and the target judges them.
+
     Raises:
         DraftMismatch: it does not; the text names the first difference.
     """
@@ -296,17 +301,13 @@ def _difference(target: Vocabulary, draft: Vocabulary) -> str | None:
     if num_same < num_shared:
         theirs, ours = (_shown(vocabulary.pieces[num_same]) for vocabulary in (draft, target))
         return f"its token {num_same} is {theirs}, the model's is {ours}"
-    kinds = (
-        ("begin token", {target.bos_id} - {None}, {draft.bos_id} - {None}),
-        ("end token", target.end_ids, draft.end_ids),
-        ("control token", target.control_ids, draft.control_ids),
-    )
-    for kind, ours_ids, theirs_ids in kinds:
-        differing = sorted(token for token in ours_ids ^ theirs_ids if token is not None and token < num_shared)
-        if differing:
-            whose, other = ("its", "the model") if differing[0] in theirs_ids else ("the model's", "it")
-            return f"{_shown(target.pieces[differing[0]])} is {whose} {kind}, but not that of {other}"
-    return None
+    begins, theirs_begins = (vocabulary.bos_id if vocabulary.adds_bos else None for vocabulary in (target, draft))
+    if begins == theirs_begins:
+        return None
+    if begins is None or theirs_begins is None:
+        which, other = ("it", "the model") if begins is None else ("the model", "it")
+        return f"{which} begins every text with a token of its own, {other} does not"
+    return f"it begins every text with token {theirs_begins:,}, the model with {begins:,}"
 
 
 def _shown(piece: bytes) -> str:

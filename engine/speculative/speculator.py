@@ -139,6 +139,8 @@ class Speculator:
         """
         for sequence in running:
             sequence.proposals = []
+            if sequence.drafting is not None:  # who is not asked does a plain step
+                sequence.drafting.begin_step(sequence.generated)
         if self._num_resting:
             self._num_resting -= 1
             return
@@ -224,7 +226,6 @@ class Speculator:
         assert drafting is not None
         assert drafting.referee is not None
         assert slot is not None
-        drafting.begin_step(sequence.generated)
         num_left = sequence.num_left
         expected = self._usual_tokens if num_left is None else min(num_left, 4 * self._usual_tokens)
         # The last token of a reply comes from the row behind the draft.

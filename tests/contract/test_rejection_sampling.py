@@ -1,6 +1,5 @@
 """Samplers of llama.cpp under drafts: the distribution is that of their settings, whatever is proposed."""
 
-import math
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -8,38 +7,30 @@ from typing import Any
 import numpy as np
 import pytest
 
-from engine.backend import BatchPart, Distribution, Proposal
+from engine.backend import Distribution, Proposal
 from engine.backend_llama.context import LlamaBackend
 from engine.backend_llama.draft_sampler import new_draft_sampler
-from engine.backend_llama.sampler import RejectionSampler, new_sampler
+from engine.backend_llama.sampler import new_sampler
 from engine.errors import DecodeFailed, InvalidParams
 from engine.grammar import TokenTable, new_matcher
 from engine.params import ModelParams, SamplingParams
 from engine.speculative.draft_model import ModelDrafter, check_vocabulary
 from tests.support.cold_check import load_llama
-from tests.support.distributions import chance_of, expected_distribution, overlap
+from tests.support.distributions import chance_of, expected_distribution
 from tests.support.gguf_files import write_tiny_model
+from tests.support.rejection_draws import NUM_DRAWS, PROMPT, SETTINGS, assert_distributed, load_pair, read
 
-NUM_DRAWS = 20_000
-TEMPERATURES = (0.5, 1.0, 1.5)
-SETTINGS: dict[str, dict[str, Any]] = {
-    "top_k": {"top_k": 12, "top_p": 1.0, "min_p": 0.0},
-    "top_p": {"top_k": 0, "top_p": 0.7, "min_p": 0.0},
-    "min_p": {"top_k": 0, "top_p": 1.0, "min_p": 0.2},
-    "penalties": {"top_k": 0, "top_p": 1.0, "min_p": 0.0, "repeat_penalty": 1.7, "repeat_last_n": 8},
-}
-# One chance in a thousand that any of them fails by bad luck; the seeds are fixed.
-ALPHA = 0.001 / (len(TEMPERATURES) * len(SETTINGS) + 2)
-PROMPT = [30, 41, 30, 52, 63, 41, 30, 99]
+# The whole grid of settings and temperatures is drawn in the soak runs.
+DRAWN = [(0.5, "top_k"), (1.0, "top_p"), (1.5, "min_p"), (0.5, "penalties"), (1.5, "penalties")]
+ALPHA = 0.001 / (2 * len(DRAWN) + 2)
 UNCHANGED: dict[str, Any] = {"top_k": 0, "top_p": 1.0, "min_p": 0.0, "temperature": 1.0}
 
 
 @pytest.fixture(scope="module")
 def models(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[LlamaBackend, LlamaBackend]]:
-    """Return a random model and another one to draft for it, both with the prompt read."""
-    folder, params = tmp_path_factory.mktemp("models"), ModelParams(n_ctx=256, n_threads=1)
-    loaded = [load_llama(write_tiny_model(folder / f"{seed}.gguf", seed=seed), params) for seed in (1, 2)]
-    yield loaded[0], loaded[1]
+    """Return a random model and another one to draft for it."""
+    loaded = load_pair(tmp_path_factory.mktemp("models"))
+    yield loaded
     for backend in loaded:
         backend.close()
 
@@ -54,42 +45,11 @@ def draft(models: tuple[LlamaBackend, LlamaBackend]) -> LlamaBackend:
     return read(models[1])
 
 
-def read(backend: LlamaBackend) -> LlamaBackend:
-    backend.seq_rm(0, 0)
-    backend.decode([BatchPart(0, 0, PROMPT, wants_logits=True)])
-    return backend
-
-
-def draws_of(target: LlamaBackend, draft: LlamaBackend, params: SamplingParams) -> list[tuple[int, int]]:
-    """Return (proposed, sampled), each drawn as if nothing but the prompt had been seen."""
-    sampler, drafter = target.new_sampler(params, 1, PROMPT, is_drafted=True), draft.new_draft_sampler(params, 1)
-    assert isinstance(sampler, RejectionSampler)
-    drafter.look(0)
-    found = []
-    for _ in range(NUM_DRAWS):
-        proposal = drafter.draw()
-        found.append((proposal.token, sampler.sample(0, proposal)))
-        for token in PROMPT:  # as long as what the penalties look at
-            sampler.accept(token)
-    sampler.close()
-    drafter.close()
-    return found
-
-
-@pytest.mark.parametrize("name", SETTINGS)
-@pytest.mark.parametrize("temperature", TEMPERATURES)
+@pytest.mark.parametrize(("temperature", "name"), DRAWN)
 def test_tokens_are_distributed_by_the_settings_when_another_model_drafts(
     target: LlamaBackend, draft: LlamaBackend, name: str, temperature: float
 ) -> None:
-    params = SamplingParams(temperature=temperature, **SETTINGS[name])
-    p = expected_distribution(target.logits(0), params, PROMPT)
-    kept: dict[str, Any] = {"top_k": min(params.top_k or 40, 40), "top_p": params.top_p, "min_p": params.min_p}
-    q = expected_distribution(draft.logits(0), SamplingParams(temperature=temperature, **kept))
-    found = draws_of(target, draft, params)
-    assert chance_of((proposed for proposed, _ in found), q) > ALPHA
-    assert chance_of((sampled for _, sampled in found), p) > ALPHA
-    rate = sum(proposed == sampled for proposed, sampled in found) / NUM_DRAWS
-    assert rate == pytest.approx(overlap(p, q), abs=5 * 0.5 / math.sqrt(NUM_DRAWS))
+    assert_distributed(target, draft, SamplingParams(temperature=temperature, **SETTINGS[name]), alpha=ALPHA)
 
 
 @pytest.mark.parametrize("settings", [UNCHANGED, SETTINGS["top_k"]], ids=["nothing cut", "top_k"])

@@ -67,7 +67,7 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> Path:
         ("--device NOPE0", 2, "InvalidParams"),
         ("--cache-type-k q9", 2, "InvalidParams"),
         ("--set thinking_budget=x", 2, "UsageError"),
-        ("--draft ngram", 2, "UsageError"),
+        ("--draft none.gguf", 2, "UsageError"),
     ],
 )
 def test_failure_has_its_exit_code_one_final_event_and_two_sentences(
@@ -115,6 +115,7 @@ def test_help_names_every_flag_that_works_and_none_that_does_not() -> None:
         --system --chat-format --max-tokens --stop --turns --json --temperature --top-k --top-p --min-p --repeat-penalty
         --seed --set --samplers --grammar --json-schema --ctx --threads --gpu-layers --device --flash-attn
         --cache-type-k --cache-type-v --experts-on-cpu --lora --reproducible
+        --draft --draft-max --strict --document --prepare --response-cache
     """
     assert [flag for flag in built.split() if flag not in done.output] == []
-    assert [flag for flag in ("--draft", "--save", "--strict") if flag in done.output] == []
+    assert [flag for flag in ("--save",) if flag in done.output] == []

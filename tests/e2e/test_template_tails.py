@@ -31,6 +31,22 @@ THINKING = """
 {%- endfor -%}
 {%- if add_generation_prompt -%}{{- '<|im_start|>assistant\\n' -}}TAIL{%- endif -%}
 """
+# The system prompt stands in the last message of the user, as some families have it: each turn moves it.
+MOVING = """
+{%- set ns = namespace(system='', users=0) -%}
+{%- for m in messages -%}
+{%- if m.role == 'system' -%}{%- set ns.system = m.content + '\\n\\n' -%}{%- endif -%}
+{%- if m.role == 'user' -%}{%- set ns.users = ns.users + 1 -%}{%- endif -%}
+{%- endfor -%}
+{%- set seen = namespace(users=0) -%}
+{%- for m in messages if m.role != 'system' -%}
+{%- if m.role == 'user' -%}{%- set seen.users = seen.users + 1 -%}{%- endif -%}
+{{- '<|im_start|>' + m.role + '\\n' -}}
+{%- if m.role == 'user' and seen.users == ns.users -%}{{- ns.system -}}{%- endif -%}
+{{- m.content + '<|im_end|>\\n' -}}
+{%- endfor -%}
+{%- if add_generation_prompt -%}{{- '<|im_start|>assistant\\n' -}}{%- endif -%}
+"""
 TAILS = {
     "closed": "",
     "opened": "{{- '<think>\\n' -}}",
@@ -114,15 +130,22 @@ def matrix(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFact
         yield matrix
 
 
-@pytest.fixture(params=TAILS)
-def desk(request: pytest.FixtureRequest, matrix: Matrix, renderer: TemplateRenderer) -> Iterator[Desk]:
+@contextlib.contextmanager
+def desk_with(matrix: Matrix, renderer: TemplateRenderer, template: str, tail: str = "") -> Iterator[Desk]:
+    """Open a desk whose model has another template."""
     with contextlib.closing(matrix.bench()) as bench:
         vocabulary = bench.backend.vocabulary
-        vocabulary.chat_template = THINKING.replace("TAIL", TAILS[request.param])
+        vocabulary.chat_template = template
         encoder = PromptEncoder(vocabulary, renderer, n_ctx=bench.n_ctx)
         assert encoder.try_out() == []
-        assert encoder.can_think
-        yield Desk(bench, encoder, request.param)
+        yield Desk(bench, encoder, tail)
+
+
+@pytest.fixture(params=TAILS)
+def desk(request: pytest.FixtureRequest, matrix: Matrix, renderer: TemplateRenderer) -> Iterator[Desk]:
+    with desk_with(matrix, renderer, THINKING.replace("TAIL", TAILS[request.param]), request.param) as desk:
+        assert desk.encoder.can_think
+        yield desk
 
 
 def turn(number: int) -> str:
@@ -152,3 +175,20 @@ def test_rewritten_chat_goes_on_when_another_one_came_between(desk: Desk) -> Non
     assert asked.num_evaluated <= desk.count(turn(0)) + MARGIN
     edited = desk.ask("Tell me of the land instead.", ANSWERS[0], QUESTIONS[1])
     assert edited.cause in (CacheMissCause.EDITED, CacheMissCause.UNSUPPORTED_BY_MODEL)
+
+
+def test_rewrite_costs_one_turn_when_the_template_moves_the_system_prompt(
+    matrix: Matrix, renderer: TemplateRenderer
+) -> None:
+    with desk_with(matrix, renderer, MOVING) as desk:
+        texts = [QUESTIONS[0]]
+        asked = desk.ask(*texts)
+        for number in range(2):
+            texts += [ANSWERS[number], QUESTIONS[number + 1]]
+            before, asked = asked, desk.ask(*texts)
+            settled = before.prompt.num_settled_tokens
+            assert asked.num_evaluated <= len(asked.prompt.tokens) - settled + MARGIN
+            assert number == 0 or settled > desk.count(QUESTIONS[0])
+            assert asked.cause is CacheMissCause.TEMPLATE_CHANGED
+        edited = desk.ask(*texts[:-1], "Is it far?")
+        assert edited.cause in (CacheMissCause.EDITED, CacheMissCause.UNSUPPORTED_BY_MODEL)

@@ -51,7 +51,7 @@ STATS = SpeculativeStats(
         DrafterStats(drafter="model", num_drafts=12, num_drafted_tokens=28, num_accepted_tokens=15),
     ),
 )
-SLOWER = SpeculativeStats(state=DraftState.SLOWER, net_speedup=0.88, drafters=STATS.drafters)
+SLOWER = SpeculativeStats(state=DraftState.SLOWER, net_speedup=0.99, drafting_speedup=0.88, drafters=STATS.drafters)
 
 
 def candidate(path: str, **check: object) -> DraftCandidate:
@@ -212,6 +212,7 @@ def test_mode_is_used_at_once_and_takes_a_draft_that_is_chosen_later(
     choose_mode(desk, mode)
     wait_for_draft(desk, None)
     assert row(desk, "good").box.isChecked()  # it is not forgotten
+    assert panel_of(desk).status == "The draft model is not used with this choice."
     choose_mode(desk, DraftMode.AUTO)
     wait_for_draft(desk, GOOD)
 

@@ -5,10 +5,11 @@ import time
 import uuid
 from collections import deque
 from collections.abc import Callable, Sequence
+from typing import Any
 
 from PySide6.QtCore import QObject, Qt, QTimer, Signal, Slot
 
-from app.desktop.bridge.joined_deltas import joined
+from app.desktop.bridge.joined_deltas import joined_events
 from engine import (
     Abort,
     Adapter,
@@ -61,8 +62,7 @@ from engine import (
 
 _LOG = logging.getLogger(__name__)
 _ENGINE_LOG = logging.getLogger("engine.worker")
-_TICK_MS = 33
-_SLOWEST_TICK_MS = 500
+_TICK_MS, _SLOWEST_TICK_MS = 33, 500
 # An update may take at most this share of the time between two.
 _PACE = 4.0
 # These can wait for the next tick; anything else wakes the window at once.
@@ -135,8 +135,7 @@ class EngineBridge(QObject):
         self._questions: dict[str, Callable[[Failed], None]] = {}  # what is done when one is not answered
         self._worker_pid: int | None = None
         self._engine: EngineDescription | None = None
-        self._is_woken = False
-        self._is_closed = False
+        self._is_woken = self._is_closed = False
         self._timer = QTimer(self)
         self._timer.setInterval(_TICK_MS)
         self._timer.timeout.connect(self._drain)
@@ -164,18 +163,11 @@ class EngineBridge(QObject):
         except EngineError as error:
             self._on_event(EngineDied(exit_code=None, log_tail=(), error=error.info()))
 
-    def load_model(
-        self, path: str, params: ModelParams, *, is_known: bool = False, cache: CacheParams | None = None
-    ) -> str:
-        """Load a model and return the request id.
-
-        Args:
-            cache: limits of the prompt cache from now on; None leaves them.
-            is_known: whether the file was loaded before with these settings, so that it needs no trial.
-        """
+    def load_model(self, path: str, params: ModelParams, **options: Any) -> str:
+        """Load a model and return the request id; `options` are further fields of LoadModel."""
         request_id = _new_id("load")
         self._loads.add(request_id)
-        self._client.send(LoadModel(request_id=request_id, path=path, params=params, is_known=is_known, cache=cache))
+        self._client.send(LoadModel(request_id=request_id, path=path, params=params, **options))
         self._timer.start()
         return request_id
 
@@ -306,24 +298,15 @@ class EngineBridge(QObject):
         self._timer.setInterval(round(min(max(_TICK_MS, _PACE * spent_ms), _SLOWEST_TICK_MS)))
 
     def _hand_out(self) -> None:
-        deltas: dict[str, list[Delta]] = {}
-        while self._events:
-            event = self._events.popleft()
-            if isinstance(event, Delta):
-                deltas.setdefault(event.request_id, []).append(event)
-                continue
-            if isinstance(event, Finished | Failed):
-                self._emit_deltas(deltas.pop(event.request_id, []))
+        for event in joined_events(self._events):
             self._dispatch(event)
-        for of_one in deltas.values():
-            self._emit_deltas(of_one)
-
-    def _emit_deltas(self, deltas: Sequence[Delta]) -> None:
-        if deltas:
-            self.delta_received.emit(joined(deltas))
 
     def _dispatch(self, event: Event) -> None:
+        if not isinstance(event, Failed):
+            self._questions.pop(getattr(event, "request_id", ""), None)  # it is answered
         match event:
+            case Delta():
+                self.delta_received.emit(event)
             case Finished():
                 self._replies.discard(event.request_id)
                 self.reply_finished.emit(event)
@@ -341,7 +324,6 @@ class EngineBridge(QObject):
                 self._preparing.discard(event.request_id)
                 self.prepare_ended.emit(event)
             case Counted():
-                self._questions.pop(event.request_id, None)
                 self.counted.emit(event.request_id, event.num_tokens)
             case LogLine():
                 _ENGINE_LOG.log(event.level, "%s", event.text)
@@ -362,17 +344,13 @@ class EngineBridge(QObject):
                 self._loads.discard(event.request_id)
                 self.load_cancelled.emit(event.request_id)
             case EngineDescribed():
-                self._questions.pop(event.request_id, None)
                 self._engine = event.description
                 self.engine_described.emit(event.description)
             case MachineMeasured():
-                self._questions.pop(event.request_id, None)
                 self.machine_measured.emit(event.speed)
             case CacheDescribed():
-                self._questions.pop(event.request_id, None)
                 self.cache_described.emit(event)
             case DraftSet():
-                self._questions.pop(event.request_id, None)
                 self.draft_set.emit(event.request_id, event.draft)
             case EngineDied():
                 _LOG.warning("the engine died: %s", event.error.message)

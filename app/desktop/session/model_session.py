@@ -74,6 +74,7 @@ class ModelSession(QObject):
         known: which files were loaded before; asked and told beside the window's thread.
         params: how to load a model, by the name the settings know it by; asked beside the window's thread.
         cache: gives the limits of the prompt cache.
+        drafts: tells whether tokens are drafted for a model.
 
     Signals:
         changed: state, label, progress or error changed.
@@ -97,6 +98,7 @@ class ModelSession(QObject):
         known: KnownModels,
         params: ParamsOfModel = _default_params,
         cache: Callable[[], CacheParams | None] = lambda: None,
+        drafts: Callable[[str], bool] = lambda model: False,
     ) -> None:
         super().__init__(parent)
         self._bridge = bridge
@@ -105,6 +107,7 @@ class ModelSession(QObject):
         self._known = known
         self._params_of_model = params
         self._cache = cache
+        self._drafts = drafts
         self._params = ModelParams()
         self._state = ModelState.NOT_ASKED
         self._wanted: str | None = None
@@ -239,7 +242,9 @@ class ModelSession(QObject):
         self._params = params
         self._loaded = None
         self._progress = 0.0
-        self._request_id = self._bridge.load_model(str(chosen.path), params, is_known=is_known, cache=self._cache())
+        self._request_id = self._bridge.load_model(
+            str(chosen.path), params, is_known=is_known, cache=self._cache(), drafts=self._drafts(chosen.last_model)
+        )
         self._enter(ModelState.LOADING)
 
     def _on_not_chosen(self, number: int, error: Exception) -> None:

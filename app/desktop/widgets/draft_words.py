@@ -40,7 +40,8 @@ def slower_text(stats: SpeculativeStats | None) -> str:
     """Say that drafting was given up, and by how much it lost where that is known; empty where it was not."""
     if stats is None or stats.state is not DraftState.SLOWER:
         return ""
-    lost = 0 if stats.net_speedup is None else round((1 - stats.net_speedup) * 100)
+    speedup = stats.net_speedup if stats.drafting_speedup is None else stats.drafting_speedup
+    lost = 0 if speedup is None else round((1 - speedup) * 100)
     if lost <= 0:
         return _tr("Drafting off: it was slower on this chat")
     return _tr("Drafting off: it was {share} % slower on this chat").format(share=lost)

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.speculation import CONTROL, DEEP, F16, Pairs, measure, summary
+from benchmarks.speculation import CONTROL, DEEP, F16, Pairs, main, measure, summary
 from benchmarks.speculation_cells import (
     BOTH,
     NGRAM,
@@ -213,6 +213,13 @@ def test_summary_names_worst_cell_control_and_wins_without_loops() -> None:
 # --- the run ---
 
 
+@pytest.mark.parametrize("words", [["--prompts", "nothing"], ["--targets", "q9"]], ids=" ".join)
+def test_unknown_name_is_refused(words: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        main([*words, "--model", "/no/such.gguf"])
+    assert "there is no such prompt or target" in capsys.readouterr().err
+
+
 class Noted:
     """Gives replies at once and notes what was asked."""
 
@@ -255,10 +262,11 @@ def test_reply_of_the_engine_is_timed_whole_and_read_anew() -> None:
         assert reply.num_tokens >= len(reply.token_ids) > 1
     assert replies[0].token_ids == replies[1].token_ids == replies[2].token_ids
     assert (replies[0].state, replies[0].drafted) == ("", ())
+    assert replies[1].state
 
 
 def test_draft_model_that_cannot_be_used_is_told() -> None:
-    engine = DraftingEngine(InprocClient(fake=True), "fake:", "/no/such/file.gguf")
+    engine = DraftingEngine(InprocClient(fake=True), "fake:can_trim=0", "fake:")  # it cannot take drafts back
     try:
         assert engine.refusal
         assert engine.ask(load_prompts()[0], 0.0, OFF, 0).num_tokens

@@ -201,6 +201,7 @@ def test_step_is_broken_off_when_a_request_comes():
     backend = HeldBackend(make_backend())
     engine = Engine(backend, prompt_cache=PromptCache(ROOMY))
     engine.idle.preparations.add(preparation())
+    engine.step()
 
     def come() -> None:
         assert backend.is_in_step.wait(20)
@@ -232,11 +233,12 @@ def test_step_is_broken_off_when_the_document_is_aborted():
     backend = HeldBackend(make_backend())
     engine = Engine(backend, prompt_cache=PromptCache(ROOMY))
     engine.idle.preparations.add(preparation())
+    engine.step()
     thread = threading.Thread(target=lambda: backend.is_in_step.wait(20) and engine.request_abort("p"))
     thread.start()
     events: list[Event] = engine.step()
     thread.join()
-    assert [type(event) for event in events + run(engine)] == [PrefillProgress, PrefillProgress, PrepareCancelled]
+    assert [type(event) for event in events + run(engine)] == [PrefillProgress, PrepareCancelled]
     assert reply(engine, question("q")).text == alone(question("q")).text
 
 
@@ -439,3 +441,20 @@ def test_preparing_is_cancelled_when_it_is_aborted_before_it_is_read(client: Inp
     assert isinstance(recorder.wait_for("p"), PrepareCancelled | Prepared)
     client.send(Generate(request_id="q", messages=(ChatMessage(Role.USER, "hi"),)))
     assert isinstance(recorder.wait_for("q"), Finished)
+
+
+def test_reply_begins_at_once_when_it_comes_in_the_middle_of_a_long_step(recorder: Recorder):
+    client = InprocClient(fake=True)
+    client.start(recorder.add)
+    load(client, recorder, "token_s=0.02,n_words=2")  # a step of the document takes ten seconds
+    client.send(SetCache(params=ROOMY))
+    client.send(Prepare(request_id="p", messages=(ChatMessage(Role.USER, POLICY),), name="x"))
+    recorder.wait_for_type(PrefillProgress)
+    for number in range(3):
+        client.send(Generate(request_id=f"q{number}", messages=(ChatMessage(Role.USER, "hi"),)))
+        assert isinstance(recorder.wait_for(f"q{number}"), Finished)
+    done = [event.num_done_tokens for event in recorder.of_type(PrefillProgress) if event.request_id == "p"]
+    assert max(done) < 16, "no step was finished; others share how a message begins"
+    client.send(Abort(request_id="p"))
+    assert isinstance(recorder.wait_for("p"), PrepareCancelled)
+    client.close()

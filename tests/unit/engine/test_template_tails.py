@@ -73,10 +73,8 @@ def test_checkpoints_move_when_the_cache_has_other_tokens_for_the_same_text(move
     assert due(sequence) == [count + moved for count in before]
 
 
-def test_span_is_none_when_the_template_knows_of_no_thinking():
+def test_span_is_none_when_the_template_writes_nothing_anew():
     prompt = make_prompt("r", "hello there")
     assert Sequence(prompt, VOCABULARY).rewritten_span is None
-    assert Sequence(prompt._replace(thinking=START), VOCABULARY).rewritten_span == (
-        len(prompt.tokens) - 1,
-        len(prompt.tokens),
-    )
+    span = Sequence(prompt._replace(thinking=START, rewritten_from=7), VOCABULARY).rewritten_span
+    assert span == (7, len(prompt.tokens))

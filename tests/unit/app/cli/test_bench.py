@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from app.bench.measures import MEASURES
+from app.bench.measures import DRAFT_MEASURES, MEASURES
 from app.cli.bench import run
 from app.cli.outcome import ExitCode
 from app.errors import UsageError
@@ -37,7 +37,15 @@ def paths(data_dir: Path) -> Paths:
 
 def bench(paths: Paths, **flags: Any) -> ExitCode:
     """Run the command with some flags."""
-    usual = {"name": None, "model": None, "repeats": None, "prompt_tokens": None, "busy": False, "growth": False}
+    usual: dict[str, Any] = {
+        "draft": [],
+        "name": None,
+        "model": None,
+        "repeats": None,
+        "prompt_tokens": None,
+        "busy": False,
+        "growth": False,
+    }
     usual |= {"replay": None, "against": None, "json": False, "fake_engine": True, "debug": False}
     return run(argparse.Namespace(**(usual | flags)), paths, lambda fake: InprocClient(fake=True))
 
@@ -137,13 +145,29 @@ def test_other_run_is_shown_beside(paths: Paths, capsys: pytest.CaptureFixture[s
 
 
 @pytest.mark.parametrize(
-    "flag", [{"repeats": 3}, {"prompt_tokens": 99}, {"busy": True}, {"growth": True}], ids=lambda flag: str(flag)
+    "flag",
+    [{"repeats": 3}, {"prompt_tokens": 99}, {"busy": True}, {"growth": True}, {"draft": ["ngram"]}],
+    ids=lambda flag: str(flag),
 )
 def test_replay_takes_no_numbers_of_its_own(
     paths: Paths, capsys: pytest.CaptureFixture[str], flag: dict[str, Any]
 ) -> None:
     with pytest.raises(UsageError, match="takes its numbers from the file"):
         bench(paths, replay=recorded(paths, capsys), **flag)
+
+
+def test_drafting_is_measured_when_asked_for(paths: Paths, capsys: pytest.CaptureFixture[str]) -> None:
+    assert bench(paths, repeats=2, prompt_tokens=16, draft=["ngram"], json=True) == ExitCode.DONE
+    *lines, last = events(capsys.readouterr().out)
+    found = {line["name"]: line for line in lines}
+    assert list(found) == [*MEASURES, *DRAFT_MEASURES]
+    assert all(found[f"{kind}_{name}"]["repeats"] == 2 for kind in ("story", "copy") for name in ("plain", "drafted"))
+    assert last["record"]["plan"]["draft_mode"] == "ngram"
+
+
+def test_draft_model_that_is_not_there_is_refused_before_anything_is_loaded(paths: Paths) -> None:
+    with pytest.raises(UsageError, match="no draft model"):
+        bench(paths, draft=["/no/such.gguf"])
 
 
 def test_replay_refuses_another_model(paths: Paths, capsys: pytest.CaptureFixture[str], starter_path: Path) -> None:

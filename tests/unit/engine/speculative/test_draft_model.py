@@ -301,12 +301,10 @@ PIECES = VOCABULARY.pieces
         ({"pieces": PIECES[:-20]}, None),
         ({"pieces": [*PIECES, *[b"more"] * 129]}, "it has 425 tokens, the model has 296"),
         ({"pieces": [*PIECES[:65], b"x" * 99, *PIECES[66:]]}, f"its token 65 is “{'x' * 32}”, the model's is “A”"),
-        ({"bos_id": 258}, "“<|endoftext|>” is its begin token, but not that of the model"),
-        ({"end_ids": frozenset({257})}, "“<|endoftext|>” is the model's end token, but not that of it"),
-        ({"control_ids": frozenset({256, 257, 258, 65})}, "“A” is its control token, but not that of the model"),
-        ({"pieces": [*PIECES, b"</s>"], "end_ids": VOCABULARY.end_ids | {len(PIECES)}}, None),
+        ({"adds_bos": True, "bos_id": 256}, "it begins every text with a token of its own, the model does not"),
+        ({"bos_id": 256, "end_ids": frozenset({5}), "control_ids": frozenset()}, None),
     ],
-    ids=["same", "longer", "shorter", "much longer", "piece", "begin", "end", "control", "end beyond the other"],
+    ids=["same", "longer", "shorter", "much longer", "piece", "begin", "other kinds"],
 )
 def test_first_difference_of_vocabularies_is_named(changes: dict[str, Any], expected: str | None):
     if expected is None:
@@ -315,3 +313,21 @@ def test_first_difference_of_vocabularies_is_named(changes: dict[str, Any], expe
     with pytest.raises(DraftMismatch) as caught:
         check_vocabulary(VOCABULARY, Changed(**changes))
     assert caught.value.message == f"The draft model has another vocabulary: {expected}."
+
+
+def test_begin_tokens_are_compared_where_both_put_one_in_front():
+    begins = {"adds_bos": True, "bos_id": 256}
+    check_vocabulary(Changed(**begins), Changed(**begins))
+    for changes, expected in (
+        ({"adds_bos": True, "bos_id": 258}, "it begins every text with token 258, the model with 256"),
+        ({}, "the model begins every text with a token of its own, it does not"),
+    ):
+        with pytest.raises(DraftMismatch, match=expected):
+            check_vocabulary(Changed(**begins), Changed(**changes))
+
+
+def test_draft_goes_on_when_the_chat_has_a_token_that_the_draft_model_lacks():
+    drafter = ModelDrafter(make_backend(), vocabulary_size=len(PIECES) + 10)
+    tokens = [*PROMPT[:5], len(PIECES) + 3, *PROMPT[5:]]
+    assert draft(drafter, 0, tokens) == follow([*PROMPT[:5], 0, *PROMPT[5:]], 4)
+    assert drafter.num_behind(0, tokens) == 0, "nothing is read again"
