@@ -65,7 +65,7 @@ from engine.tokenizing import PromptEncoder
 from engine.version import engine_version
 
 _PROGRESS_INTERVAL_S = 0.05
-_CALIBRATION_S = 0.4  # part of what setting a draft model takes; the rest is done while nothing is asked
+_CALIBRATION_S = 1.0  # part of what setting a draft model takes; the rest is done while nothing is asked
 _NEEDS_CONTEXT = (
     *(
         Generate,

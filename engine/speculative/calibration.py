@@ -9,10 +9,12 @@ from engine.errors import EngineError
 from engine.kv_cache import KVCache
 from engine.params import SamplingParams
 from engine.slot import Slot
+from engine.speculative.agreement import Agreement
 from engine.speculative.step_times import CALIBRATION_ROWS, StepTimes
 from engine.threads import StepThreads
 
 _LOG = logging.getLogger(__name__)
+_ROWS_FIRST = 4  # numbers of rows
 _LONGEST_S = 0.25  # a step: what has come would wait for it
 
 
@@ -21,6 +23,9 @@ class Calibration:
 
     Args:
         times: learns from them.
+
+    Attributes:
+        agreement: what a draft model and this one still have to read; when all else was measured.
     """
 
     def __init__(self, backend: Backend, cache: KVCache, times: StepTimes, threads: StepThreads) -> None:
@@ -30,13 +35,15 @@ class Calibration:
         self._threads = threads
         self._due: list[int] = []
         self._was_wanted = False
+        self.agreement: Agreement | None = None
+        self._was_text = False
         self._lock = threading.Lock()  # guards the one below: `break_off` is called on another thread
         self._is_in_step = False
 
     @property
     def is_due(self) -> bool:
         """Whether `step()` has something to do."""
-        return bool(self._due)
+        return bool(self._due) or (self.agreement is not None and self.agreement.is_due)
 
     def want(self) -> None:
         """Measure when there is time, once for a model."""
@@ -53,29 +60,36 @@ class Calibration:
     def run(self, limit_s: float) -> None:
         """Measure now, for about so long."""
         end = time.perf_counter() + limit_s
-        while self._due and time.perf_counter() < end:
+        while self.is_due and time.perf_counter() < end:
             self.step()
 
     def step(self) -> None:
-        """Measure the next number of rows."""
-        if not self._due:
+        """Measure the next number of rows, or have the draft model judged by the next piece of text."""
+        if not self.is_due:
             return
         slot = next((slot for slot in self._cache.slots if slot.owner is None and not slot.tokens), None)
-        num_rows = self._due[0]
+        reads_text = self._is_text_next()
+        num_rows = CALIBRATION_ROWS[-1] if reads_text else self._due[0]
         count, expected_s = self._threads.count, self._times.expected(num_rows, num_threads=self._threads.count)
         num_free = self._cache.n_ctx - self._cache.num_used_cells
         most = min(num_free, self._backend.max_step_logits, self._backend.max_step_tokens)
-        if slot is None or num_rows > most or (expected_s or 0.0) > _LONGEST_S:
-            self._due.pop(0)
+        if slot is None or num_rows > most or (not reads_text and (expected_s or 0.0) > _LONGEST_S):
+            self._skip(reads_text=reads_text)
             return
         with self._lock:
             self._backend.clear_abort()
             self._is_in_step = True
+        seconds = None
         try:
-            seconds = self._seconds(slot, num_rows)
+            if not reads_text:
+                seconds = self._seconds(slot, num_rows)
+            elif self.agreement is not None:
+                self.agreement.step(slot.seq_id, lambda rows: self._times.expected(rows, num_threads=count))
+                self._was_text = True
         except EngineError as error:
             _LOG.info("what a step takes could not be measured: %s", error.message)
             self._due.clear()
+            self.agreement = None
             return
         finally:
             with self._lock:
@@ -84,7 +98,22 @@ class Calibration:
             self._cache.clear(slot)
         if seconds is not None:
             self._due.pop(0)
+            self._was_text = False
             self._times.observe(num_rows, seconds, num_threads=count)
+
+    def _is_text_next(self) -> bool:
+        """Whether a piece of text is next: by turns, once the most telling numbers of rows were measured."""
+        if self.agreement is None or not self.agreement.is_due:
+            return False
+        num_done = len(CALIBRATION_ROWS) - len(self._due)
+        return not self._due or (num_done >= _ROWS_FIRST and not self._was_text)
+
+    def _skip(self, *, reads_text: bool) -> None:
+        """Leave out what there is no room for, or what would take long."""
+        if not reads_text:
+            self._due.pop(0)
+        elif self.agreement is not None:
+            self.agreement.drop()
 
     def _seconds(self, slot: Slot, num_rows: int) -> float | None:
         """Return what computing and choosing so many tokens takes; None where it was broken off."""

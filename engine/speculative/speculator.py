@@ -15,6 +15,7 @@ from engine.scheduler import PlannedPart
 from engine.sequence import Sequence
 from engine.speculative.acceptance import AcceptanceMemory
 from engine.speculative.account import Arm
+from engine.speculative.agreement import Agreement
 from engine.speculative.calibration import Calibration
 from engine.speculative.draft_model import ModelDrafter
 from engine.speculative.drafting import Drafting
@@ -91,6 +92,7 @@ class Speculator:
         self._model = model
         self._draft_times = DraftTimes() if model is None else model.measured_times()
         self._memory = AcceptanceMemory()
+        self.calibration.agreement = None if model is None else Agreement(self._backend, model, self._memory)
 
     def begin(self, sequence: Sequence) -> None:
         """Begin drafting for a reply, where that was asked for; its prompt is in the cache's terms by now."""

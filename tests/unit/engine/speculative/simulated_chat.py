@@ -3,7 +3,7 @@
 import itertools
 import math
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 from engine.speculative.acceptance import AcceptanceMemory
@@ -136,20 +136,19 @@ def refereed(
     replies: list[Reply],
     *,
     allowed: tuple[Arm, ...] = (Arm.NGRAM, Arm.MODEL),
-    agreement: float | None = None,
+    agreement: tuple[Sequence[bool], Sequence[float]] = ((), ()),
     watch: Callable[[int, Choice, int, int], None] | None = None,
 ) -> Outcome:
     """Return what a chat takes when a referee chooses.
 
     Args:
-        agreement: what a text read before the first reply has shown of the draft model, None where none was.
+        agreement: tokens of a text read before the first reply: whether the draft model was right, and how sure.
         watch: gets place, choice, drafted and accepted tokens of each step.
     """
     times, memory, draft_times = machine.calibrated(), AcceptanceMemory(), DraftTimes()
     for num_read, num_drafted in ((1, 1), (1, 3), (33, 1), (1, 2)):
         draft_times.observe(num_read, num_drafted, machine.noisy(machine.drafted(num_drafted, num_read)))
-    if agreement is not None:
-        memory.note_agreement(round(96 * agreement), 96)
+    memory.note_agreement(*agreement)
     seconds, reports, behind = [], [], 0
     for reply in replies:
         acceptance = memory.of_chat("chat", temperature=0.0)
@@ -311,6 +310,11 @@ class Cell(NamedTuple):
     gain: float
 
 
+def agreeing(share: float) -> tuple[list[bool], list[float]]:
+    """Return what a text shows where a draft model is right as often."""
+    return [number * 37 % 100 < 100 * share for number in range(100)], []
+
+
 def cell(
     machine_name: str,
     process: str,
@@ -330,8 +334,8 @@ def cell(
     for chat in range(num_chats):
         machine = Machine(machine_name, seed=chat)
         replies = [write(1000 * chat + number, num_tokens) for number in range(num_replies)]
-        seen = write(1000 * chat + 999, 2 * num_tokens).is_right[::2][:96]
-        shown = sum(seen) / len(seen) if agreement is None else agreement
+        seen = write(1000 * chat + 999, 200)
+        shown = (seen.is_right[::2], seen.confidences[::2]) if agreement is None else agreeing(agreement)
         spent += refereed(machine, replies, agreement=shown).total
         best += best_fixed(machine, replies).total
         plain += fixed(machine, replies, Arm.PLAIN, 0).total

@@ -98,11 +98,12 @@ def test_agreement_on_a_text_is_believed_before_the_first_draft() -> None:
     memory = AcceptanceMemory()
     assert not memory.of_chat("chat", temperature=0.0).knows_draft
 
-    memory.note_agreement(90, 100)
+    memory.note_agreement([number % 10 > 0 for number in range(100)], [0.5] * 100)
 
     for temperature in (0.0, 1.0):
         acceptance = memory.of_chat("chat", temperature=temperature)
         assert acceptance.of_draft(3) == pytest.approx([0.89] * 3, abs=0.01)
+        assert acceptance.of_confidence(0.5) == pytest.approx(0.9, abs=0.03)
         assert acceptance.knows_draft
         assert not acceptance.has_drafted
 

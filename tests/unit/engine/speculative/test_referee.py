@@ -7,7 +7,7 @@ from engine.speculative.account import Arm, RefereeState
 from engine.speculative.ngram import NgramProposal
 from engine.speculative.referee import PLAIN, Choice, Referee
 from engine.speculative.step_times import MAX_ROWS, DraftTimes, StepTimes
-from tests.unit.engine.speculative.simulated_chat import Machine, misleading, modelled, refereed
+from tests.unit.engine.speculative.simulated_chat import Machine, agreeing, misleading, modelled, refereed
 
 _BOTH = frozenset((Arm.NGRAM, Arm.MODEL))
 _LONG = NgramProposal(tuple(range(32)), 64)
@@ -204,7 +204,7 @@ def test_plain_steps_lie_between_drafts_that_pay() -> None:
     refereed(
         Machine("deep-f16-2threads"),
         [modelled(1, lambda place: 0.9, num_tokens=600)],
-        agreement=0.9,
+        agreement=agreeing(0.9),
         watch=lambda place, choice, drafted, accepted: arms.append(choice.arm),
     )
     plain = [number for number, arm in enumerate(arms) if arm is Arm.PLAIN]
@@ -215,7 +215,7 @@ def test_plain_steps_lie_between_drafts_that_pay() -> None:
 
 
 def test_drafting_is_off_and_says_by_how_much_it_was_slower_when_it_lost() -> None:
-    outcome = refereed(Machine("f16-2threads"), [misleading(1)], agreement=0.8)
+    outcome = refereed(Machine("f16-2threads"), [misleading(1)], agreement=agreeing(0.8))
     report = outcome.reports[0]
 
     assert report.state is RefereeState.OFF_SLOWER

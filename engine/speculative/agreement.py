@@ -1,0 +1,87 @@
+"""How often a draft model says what its target says: tried on pieces of a text before the first reply.
+
+Without it a draft model would have to be tried on the user's time, and only where trying costs next to nothing.
+"""
+
+from collections.abc import Callable
+
+from engine.backend import Backend, BatchPart, DecodeStatus
+from engine.importance import bundled_text
+from engine.params import SamplingParams
+from engine.speculative.acceptance import AcceptanceMemory
+from engine.speculative.draft_model import ModelDrafter
+
+_NUM_PIECES, _PIECE_TOKENS, _SHORT_PIECE_TOKENS = 5, 24, 8
+_UNJUDGED_TOKENS = 4  # at the beginning of a piece, where little is known of the text
+_LONG_S = 0.5  # of the target for a piece; of slower ones short pieces are read
+
+
+class Agreement:
+    """Pieces of the bundled text that a target and a draft model still have to read.
+
+    Args:
+        backend: of the target.
+        memory: learns from it.
+    """
+
+    def __init__(self, backend: Backend, model: ModelDrafter, memory: AcceptanceMemory) -> None:
+        self._backend = backend
+        self._model = model
+        self._memory = memory
+        tokens = backend.vocabulary.tokenize(bundled_text(), parse_special=False)
+        spacing = max(len(tokens) // _NUM_PIECES, 1)
+        self._pieces = [tokens[start : start + _PIECE_TOKENS] for start in range(0, len(tokens), spacing)][:_NUM_PIECES]
+
+    @property
+    def is_due(self) -> bool:
+        """Whether a piece is left."""
+        return bool(self._pieces)
+
+    def drop(self) -> None:
+        """Leave the rest unread."""
+        self._pieces.clear()
+
+    def step(self, seq_id: int, expected_s: Callable[[int], float | None]) -> None:
+        """Have both models read a piece; where that was broken off, it stays the next one.
+
+        Args:
+            seq_id: empty in both models.
+            expected_s: what a step of so many rows takes.
+        """
+        piece = self._pieces[0]
+        if (expected_s(_PIECE_TOKENS) or 0.0) > _LONG_S:
+            piece = piece[:_SHORT_PIECE_TOKENS]
+        piece = piece[: min(self._backend.max_step_logits, self._backend.max_step_tokens)]
+        part = BatchPart(seq_id, 0, piece, wants_logits=True, num_drafted=len(piece) - 1)
+        if self._backend.decode([part]) is not DecodeStatus.DONE:
+            return
+        sampler = self._backend.new_sampler(SamplingParams(temperature=0.0), 0, ())
+        try:
+            said = [sampler.sample(row) for row in range(len(piece))]
+        finally:
+            sampler.close()
+        is_right, confidences = self._judged(seq_id, piece, said)
+        self._pieces.pop(0)
+        self._memory.note_agreement(is_right, confidences)
+
+    def _judged(self, seq_id: int, piece: list[int], said: list[int]) -> tuple[list[bool], list[float]]:
+        """Return for each place whether the draft model says the same, and how sure it was."""
+        is_right: list[bool] = []
+        confidences: list[float] = []
+
+        def goes_on(place: int, confidence: float) -> bool:
+            confidences.append(confidence)
+            return True
+
+        sampler = self._model.new_sampler(SamplingParams(temperature=0.0), 0)
+        try:
+            for place in range(_UNJUDGED_TOKENS, len(piece)):
+                tokens = piece[: place + 1]
+                draft = self._model.draft(seq_id, tokens, max_tokens=1, goes_on=goes_on, sampler=sampler)
+                if not draft or len(confidences) != len(is_right) + 1:
+                    break
+                is_right.append(draft[0].token == said[place])
+        finally:
+            sampler.close()
+            self._model.forget(seq_id)
+        return is_right, confidences[: len(is_right)]
