@@ -51,10 +51,11 @@ class Calibration:
                 self._backend.raise_abort()
 
     def run(self, limit_s: float) -> None:
-        """Measure now, for about so long."""
-        end = time.perf_counter() + limit_s
-        while self._due and time.perf_counter() < end:
-            self.step()
+        """Measure now, for about so long, or until something comes."""
+        end, num_due = time.perf_counter() + limit_s, len(self._due) + 1
+        while 0 < len(self._due) < num_due and time.perf_counter() < end:
+            num_due = len(self._due)
+            self.step()  # leaves what is due where it was broken off
 
     def step(self) -> None:
         """Measure the next number of rows."""
@@ -87,13 +88,16 @@ class Calibration:
             self._times.observe(num_rows, seconds, num_threads=count)
 
     def _seconds(self, slot: Slot, num_rows: int) -> float | None:
-        """Return what computing and choosing so many tokens takes; None where it was broken off."""
+        """Return what computing and choosing so many tokens takes; None where it was not done."""
         token = self._backend.vocabulary.bos_id or 0
         sampler = self._backend.new_sampler(SamplingParams(temperature=0.0), 0, ())
         try:
             began = time.perf_counter()
             part = BatchPart(slot.seq_id, 0, [token] * num_rows, wants_logits=True, num_drafted=num_rows - 1)
-            if self._backend.decode([part]) is not DecodeStatus.DONE:
+            status = self._backend.decode([part])
+            if status is DecodeStatus.NO_ROOM:  # nor will there be when it is tried again
+                self._due.pop(0)
+            if status is not DecodeStatus.DONE:
                 return None
             for row in range(num_rows):
                 sampler.sample(row)
