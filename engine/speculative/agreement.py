@@ -41,12 +41,15 @@ class Agreement:
         """Leave the rest unread."""
         self._pieces.clear()
 
-    def step(self, seq_id: int, expected_s: Callable[[int], float | None]) -> None:
-        """Have both models read a piece; where that was broken off, it stays the next one.
+    def step(
+        self, seq_id: int, expected_s: Callable[[int], float | None], *, is_wanted: Callable[[], bool] = lambda: True
+    ) -> None:
+        """Have both models read a piece; where the target was broken off, it stays the next one.
 
         Args:
             seq_id: empty in both models.
             expected_s: what a step of so many rows takes.
+            is_wanted: asked before each step of the draft model; where it says no, the rest of the piece is left out.
         """
         piece = self._pieces[0]
         if (expected_s(_PIECE_TOKENS) or 0.0) > _LONG_S:
@@ -63,11 +66,13 @@ class Agreement:
             said = [sampler.sample(row) for row in range(len(piece))]
         finally:
             sampler.close()
-        is_right, confidences = self._judged(seq_id, piece, said)
+        is_right, confidences = self._judged(seq_id, piece, said, is_wanted)
         self._pieces.pop(0)
         self._memory.note_agreement(is_right, confidences)
 
-    def _judged(self, seq_id: int, piece: list[int], said: list[int]) -> tuple[list[bool], list[float]]:
+    def _judged(
+        self, seq_id: int, piece: list[int], said: list[int], is_wanted: Callable[[], bool]
+    ) -> tuple[list[bool], list[float]]:
         """Return for each place whether the draft model says the same, and how sure it was."""
         is_right: list[bool] = []
         confidences: list[float] = []
@@ -79,6 +84,8 @@ class Agreement:
         sampler = self._model.new_sampler(SamplingParams(temperature=0.0), 0)
         try:
             for place in range(_UNJUDGED_TOKENS, len(piece)):
+                if not is_wanted():
+                    break
                 tokens = piece[: place + 1]
                 draft = self._model.draft(seq_id, tokens, max_tokens=1, goes_on=goes_on, sampler=sampler)
                 if not draft or len(confidences) != len(is_right) + 1:

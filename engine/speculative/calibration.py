@@ -37,8 +37,8 @@ class Calibration:
         self._was_wanted = False
         self.agreement: Agreement | None = None
         self._was_text = False
-        self._lock = threading.Lock()  # guards the two below: `break_off` is called on another thread
-        self._is_in_step = self._was_broken_off = False
+        self._lock = threading.Lock()  # guards the three below: `break_off` is called on another thread
+        self._is_in_step = self._is_step_unwanted = self._was_broken_off = False
 
     @property
     def is_due(self) -> bool:
@@ -54,7 +54,7 @@ class Calibration:
     def break_off(self) -> None:
         """End the step that runs; it is done again. Safe from any thread."""
         with self._lock:
-            self._was_broken_off = True
+            self._was_broken_off = self._is_step_unwanted = True
             if self._is_in_step:
                 self._backend.raise_abort()
 
@@ -79,13 +79,17 @@ class Calibration:
             return
         with self._lock:
             self._backend.clear_abort()
-            self._is_in_step = True
+            self._is_in_step, self._is_step_unwanted = True, False
         seconds = None
         try:
             if not reads_text:
                 seconds = self._seconds(slot, num_rows)
             elif self.agreement is not None:
-                self.agreement.step(slot.seq_id, lambda rows: self._times.expected(rows, num_threads=count))
+                self.agreement.step(
+                    slot.seq_id,
+                    lambda rows: self._times.expected(rows, num_threads=count),
+                    is_wanted=lambda: not self._is_step_unwanted,
+                )
                 self._was_text = True
         except EngineError as error:
             _LOG.info("what a step takes could not be measured: %s", error.message)

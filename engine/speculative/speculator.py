@@ -32,6 +32,7 @@ _FEWEST_LEFT = 32
 _READ_S = 0.05  # of the draft model at a time: it holds up the reply it reads for
 _FIRST_READ_TOKENS = 64
 _RESTING_STEPS = 16
+_STRICT_THREADS = 0  # by which times of strict replies are known: their steps with drafts take more than plain ones
 _FRESH_TOKENS = 32  # the latest, where reading all of a chat would not pay; more is dear to try
 
 _ARMS = {
@@ -72,6 +73,7 @@ class Speculator:
         self._indexes: OrderedDict[str, NgramIndex] = OrderedDict()
         self._strict_most: dict[AdapterKey, int] = {}
         self._with_model: set[Drafting] = set()  # of running replies, those that the draft model drafts for
+        self._is_strict = False  # the step that is computed
         self._num_resting = 0
         self._num_rows = 0  # of the step that is computed, where it tells something
         self._began_at = 0.0
@@ -150,6 +152,7 @@ class Speculator:
 
         Nothing is drafted while a prompt is read, nor where replies take turns: the time is not the reply's own.
         """
+        self._is_strict = any(item.is_strict for item in running)
         for sequence in running:
             sequence.proposals = []
             if sequence.drafting is not None:  # who is not asked does a plain step
@@ -203,7 +206,8 @@ class Speculator:
     def end_step(self, *, num_threads: int) -> None:
         """Learn what the step took, now that all of its rows were sampled."""
         if self._num_rows:
-            self._times.observe(self._num_rows, time.perf_counter() - self._began_at, num_threads=num_threads)
+            seconds = time.perf_counter() - self._began_at
+            self._times.observe(self._num_rows, seconds, num_threads=self._known_by(num_threads))
 
     def rest(self) -> None:
         """Draft nothing for some steps: the memory had no room for one with drafts."""
@@ -256,7 +260,7 @@ class Speculator:
             behind = 1 + self._model.num_behind(slot.seq_id, tokens)
             fresh = min(_FRESH_TOKENS, len(tokens))
         drafting.choice = drafting.referee.choose(
-            num_threads=num_threads,
+            num_threads=self._known_by(num_threads),
             ngram=ngram,
             num_draft_behind=behind,
             num_draft_fresh=fresh,
@@ -282,7 +286,8 @@ class Speculator:
             drafting.first = max(sequence.num_tokens - _FRESH_TOKENS, 0)
             tokens = self._tokens_to_read(sequence)
         began = time.perf_counter()
-        model.backend.set_threads(num_threads, num_threads)
+        count = self._backend.description.n_threads if sequence.is_strict else num_threads
+        model.backend.set_threads(count, count)
         read_s = self._draft_times.read_s
         most = _FIRST_READ_TOKENS if read_s is None else max(int(_READ_S / read_s), _FIRST_READ_TOKENS)
         behind = model.num_behind(slot.seq_id, tokens)
@@ -305,6 +310,9 @@ class Speculator:
                 steps_on=referee.steps_on,
             )
         drafting.draft_s = time.perf_counter() - began
+
+    def _known_by(self, num_threads: int) -> int:
+        return _STRICT_THREADS if self._is_strict else num_threads
 
     def _tokens_to_read(self, sequence: Sequence) -> list[int]:
         """Return the tokens of a reply that the draft model goes by."""

@@ -15,6 +15,7 @@ from engine.params import DraftMode, ModelParams
 from engine.sequence import Sequence as EngineSequence
 from engine.speculative.draft_model import ModelDrafter
 from engine.speculative.referee import Choice
+from engine.speculative.step_times import StepTimes
 from engine.speculative.strict import NUM_CELLS
 from engine.thread_governor import StepKind
 from engine.threads import StepThreads
@@ -230,4 +231,38 @@ def test_measuring_makes_way_when_something_comes():
     calibration.want()
     calibration.run(10.0)
     assert backend.num_steps == 1
+    assert calibration.is_due
+
+
+def test_times_of_strict_steps_are_compared_with_each_other_when_they_take_other_threads(
+    monkeypatch: pytest.MonkeyPatch,
+):
+    seen: list[tuple[int, int]] = []
+
+    def observe(self: StepTimes, num_rows: int, seconds: float, *, num_threads: int = 1) -> None:
+        seen.append((num_rows, num_threads))
+
+    backend = make_backend()
+    engine = Engine(backend, threads=StepThreads(backend.set_threads, count=2))
+    engine.speculator.referee = FullReferee
+    engine.speculator.set_model(ModelDrafter(make_backend(), vocabulary_size=backend.description.n_vocab))
+    monkeypatch.setattr(StepTimes, "observe", observe)
+    events = engine.add(drafted(make_prompt("a", "hello", max_tokens=18), strict=True, draft_max=3))
+    step_until(engine, events, lambda: bool(finished(events)))
+    assert {num_rows for num_rows, _ in seen} == {1, 4}
+    assert len({num_threads for _, num_threads in seen}) == 1
+
+
+def test_a_draft_model_that_reads_for_measuring_makes_way_when_something_comes():
+    target, draft = InterruptedBackend(), InterruptedBackend()
+    engine = Engine(target)
+    engine.speculator.set_model(ModelDrafter(draft, vocabulary_size=target.description.n_vocab))
+    calibration = engine.speculator.calibration
+    draft.on_step, draft.num_steps = calibration.break_off, 0
+    calibration.want()
+    for _ in range(100):
+        calibration.step()
+        if draft.num_steps:
+            break
+    assert 0 < draft.num_steps <= 2
     assert calibration.is_due
