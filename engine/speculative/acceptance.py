@@ -289,7 +289,10 @@ class AcceptanceMemory:
                 bucket = bisect_right(_CONFIDENCE_EDGES, confidence)
                 wide.confidence.note(bucket, _WIDE_KEEP, is_accepted=right)
 
-    def forget(self, chat_id: str) -> None:
-        """Drop what is known of a chat."""
+    def forget(self, chat_id: str | None) -> None:
+        """Drop what is known of a chat, or of each."""
+        if chat_id is None:
+            self._chats.clear()
+            return
         for is_drawn in (False, True):
             self._chats.pop((chat_id, is_drawn), None)

@@ -29,7 +29,7 @@ _LOG = logging.getLogger(__name__)
 _MAX_INDEXES = 8  # chats whose index is kept for their next message; about 1.3 MB for 8,000 tokens each
 _FIRST_USUAL_TOKENS = 200  # of a reply, before one has ended
 _FEWEST_LEFT = 32
-_READ_S = 0.05  # of the draft model at a time: it holds up the reply it reads for
+_READ_S = 0.05  # of the draft model in a step, for all replies together: it holds them up
 _FIRST_READ_TOKENS = 64
 _RESTING_STEPS = 16
 _STRICT_THREADS = 0  # by which times of strict replies are known: their steps with drafts take more than plain ones
@@ -77,6 +77,7 @@ class Speculator:
         self._num_resting = 0
         self._num_rows = 0  # of the step that is computed, where it tells something
         self._began_at = 0.0
+        self._num_drafting = 1
         self._usual_tokens = _FIRST_USUAL_TOKENS
         kind = backend.description.memory
         self._reason = "" if kind in (MemoryKind.PLAIN, MemoryKind.WINDOW) else _NO_WAY_BACK
@@ -161,6 +162,7 @@ class Speculator:
             self._num_resting -= 1
             return
         drafting = [item for item in running if item.drafting is not None and item.drafting.referee is not None]
+        self._num_drafting = len(drafting)
         if not drafting or not all(item.is_decoding for item in running):
             return
         if any(item.adapters != running[0].adapters for item in running):
@@ -231,7 +233,10 @@ class Speculator:
 
     def forget(self, chat_ids: Iterable[str] | None) -> None:
         """Drop what is known of some chats, or of all; the slots are without them by now."""
-        for chat_id in list(self._indexes) if chat_ids is None else chat_ids:
+        if chat_ids is None:
+            self._indexes.clear()
+            self._memory.forget(None)
+        for chat_id in chat_ids or ():
             self._indexes.pop(chat_id, None)
             self._memory.forget(chat_id)
         if self._model is not None:
@@ -289,7 +294,8 @@ class Speculator:
         count = self._backend.description.n_threads if sequence.is_strict else num_threads
         model.backend.set_threads(count, count)
         read_s = self._draft_times.read_s
-        most = _FIRST_READ_TOKENS if read_s is None else max(int(_READ_S / read_s), _FIRST_READ_TOKENS)
+        fitting = _FIRST_READ_TOKENS if read_s is None else max(int(_READ_S / read_s), _FIRST_READ_TOKENS)
+        most = max(fitting // self._num_drafting, 1)
         behind = model.num_behind(slot.seq_id, tokens)
         missing = model.catch_up(slot.seq_id, tokens, max_tokens=most)
         drafting.num_read = 1 + behind - missing
