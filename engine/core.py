@@ -208,6 +208,7 @@ class Engine:
         sequence.slot.chat_id, sequence.slot.is_private = sequence.prompt.chat_id, sequence.is_private
         while self._cache.num_used_cells + len(snapshot.tokens) > self._n_ctx and self._cache.evict_idle():
             pass
+        self.speculator.resume(sequence)
         if not self._cache.restore(sequence.slot, snapshot):
             _LOG.info("request %s is read again: its snapshot could not be restored", sequence.request_id)
         self._set_state(sequence, RequestState.DECODE if sequence.is_decoding else RequestState.PREFILL)

@@ -117,7 +117,10 @@ class StepThreads:
             return None
         kind, num_tokens, num_context = self._step
         self._governor.note(kind, count=self.count, num_tokens=num_tokens, num_context=num_context, seconds=seconds)
-        if kind is not StepKind.PREFILL:
+        if kind in (
+            StepKind.DECODE,
+            StepKind.SHARED,
+        ):  # steps with drafts alternate with these: two counts would flicker
             self._reply_kind = kind
         settled = (self._governor.settled(self._reply_kind), self._governor.settled(StepKind.PREFILL))
         if settled == self._told:

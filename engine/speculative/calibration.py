@@ -37,8 +37,8 @@ class Calibration:
         self._was_wanted = False
         self.agreement: Agreement | None = None
         self._was_text = False
-        self._lock = threading.Lock()  # guards the one below: `break_off` is called on another thread
-        self._is_in_step = False
+        self._lock = threading.Lock()  # guards the two below: `break_off` is called on another thread
+        self._is_in_step = self._was_broken_off = False
 
     @property
     def is_due(self) -> bool:
@@ -54,13 +54,14 @@ class Calibration:
     def break_off(self) -> None:
         """End the step that runs; it is done again. Safe from any thread."""
         with self._lock:
+            self._was_broken_off = True
             if self._is_in_step:
                 self._backend.raise_abort()
 
     def run(self, limit_s: float) -> None:
-        """Measure now, for about so long."""
-        end = time.perf_counter() + limit_s
-        while self.is_due and time.perf_counter() < end:
+        """Measure now, for about so long, or until something comes."""
+        end, self._was_broken_off = time.perf_counter() + limit_s, False
+        while self.is_due and not self._was_broken_off and time.perf_counter() < end:
             self.step()
 
     def step(self) -> None:
@@ -117,13 +118,16 @@ class Calibration:
             self.agreement.drop()
 
     def _seconds(self, slot: Slot, num_rows: int) -> float | None:
-        """Return what computing and choosing so many tokens takes; None where it was broken off."""
+        """Return what computing and choosing so many tokens takes; None where it was not done."""
         token = self._backend.vocabulary.bos_id or 0
         sampler = self._backend.new_sampler(SamplingParams(temperature=0.0), 0, ())
         try:
             began = time.perf_counter()
             part = BatchPart(slot.seq_id, 0, [token] * num_rows, wants_logits=True, num_drafted=num_rows - 1)
-            if self._backend.decode([part]) is not DecodeStatus.DONE:
+            status = self._backend.decode([part])
+            if status is DecodeStatus.NO_ROOM:  # nor will there be when it is tried again
+                self._due.pop(0)
+            if status is not DecodeStatus.DONE:
                 return None
             for row in range(num_rows):
                 sampler.sample(row)

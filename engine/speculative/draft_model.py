@@ -98,7 +98,7 @@ class ModelDrafter:
             for num_read in _MEASURED_READS:
                 self._held[0] = _Held()
                 began = time.perf_counter()
-                is_read = num_read == 1 or self._read(0, [token] * (num_read - 1), {0})
+                is_read = num_read == 1 or self._read(0, [token] * num_read, num_read - 1, {0})
                 if not (is_read and self._decode({0: [token]}, {0})):
                     break
                 sampler.look(0)
@@ -133,7 +133,7 @@ class ModelDrafter:
         missing = self.num_behind(seq_id, tokens)
         end = len(tokens) - 1 - max(missing - max_tokens, 0)
         if missing > 0 and self.can_hold(len(tokens)):
-            self._read(seq_id, tokens[:end], {seq_id})
+            self._read(seq_id, tokens, end, {seq_id})
         return len(tokens) - 1 - len(self._held[seq_id].tokens)
 
     def draft(
@@ -158,7 +158,7 @@ class ModelDrafter:
         for at, request in enumerate(requests):
             if request.max_tokens > 0 and self.can_hold(len(request.tokens)):
                 num_behind = self.num_behind(request.seq_id, request.tokens)
-                if (joins_last and num_behind == 1) or self._read(request.seq_id, request.tokens[:-1], together):
+                if (joins_last and num_behind == 1) or self._read_all(request, together):
                     unread[at] = request.tokens[len(self._held[request.seq_id].tokens) :]
         while unread and self._decode({requests[at].seq_id: piece for at, piece in unread.items()}, together):
             drawn = {at: self._next(requests[at], row, drafts[at]) for row, at in enumerate(unread)}
@@ -169,6 +169,12 @@ class ModelDrafter:
         """Drop what is held of a sequence."""
         if self._held.pop(seq_id, None) is not None:
             self.backend.seq_rm(seq_id, 0)
+
+    def keep_common(self, seq_id: int, tokens: Sequence[int]) -> None:
+        """Drop what is held of a sequence beyond what it has in common with the target's tokens."""
+        if (held := self._held.get(seq_id)) is not None:
+            held.num_same = _num_same(held.tokens, tokens, 0, len(tokens))
+            self._cut(seq_id, held)
 
     def close(self) -> None:
         """Free the draft model."""
@@ -200,13 +206,17 @@ class ModelDrafter:
         if held.num_same == 0:
             self._share(seq_id, held, tokens)
         held.num_same = _num_same(held.tokens, tokens, held.num_same, limit)
+        self._cut(seq_id, held)
+        return len(held.tokens)
+
+    def _cut(self, seq_id: int, held: _Held) -> None:
+        """Drop what is not known to be the target's; all, where the memory cannot go back."""
         if held.num_same < len(held.tokens):
             can_cut = self.backend.can_go_on(seq_id, held.num_same)
             if can_cut and self.backend.seq_rm(seq_id, held.num_same):
                 del held.tokens[held.num_same :]
             else:
                 self._clear(seq_id)
-        return len(held.tokens)
 
     def _share(self, seq_id: int, held: _Held, tokens: Sequence[int]) -> None:
         """Take over the cells of another sequence that has more of the tokens: chats often begin alike."""
@@ -220,11 +230,15 @@ class ModelDrafter:
             self.backend.seq_cp(source, seq_id, counts[source])
             held.tokens = self._held[source].tokens[: counts[source]]
 
-    def _read(self, seq_id: int, tokens: Sequence[int], kept: Collection[int]) -> bool:
-        """Read the rest of a sequence's tokens, which need no logits; False where that failed."""
+    def _read_all(self, request: DraftRequest, kept: Collection[int]) -> bool:
+        return self._read(request.seq_id, request.tokens, len(request.tokens) - 1, kept)
+
+    def _read(self, seq_id: int, tokens: Sequence[int], end: int, kept: Collection[int]) -> bool:
+        """Read the rest of a sequence's tokens before `end`, which need no logits; False where that failed."""
         held = self._held[seq_id]
-        while (start := len(held.tokens)) < len(tokens):
-            if not self._decode({seq_id: tokens[start : start + self._max_step]}, kept, wants_logits=False):
+        while (start := len(held.tokens)) < end:
+            piece = tokens[start : min(start + self._max_step, end)]
+            if not self._decode({seq_id: piece}, kept, wants_logits=False):
                 return False
         return True
 

@@ -6,7 +6,7 @@ from pathlib import Path
 import msgspec
 
 from engine.backend import Backend, Loader
-from engine.errors import DraftMismatch, EngineError
+from engine.errors import DraftMismatch
 from engine.messages import DraftDescription, SetDraft
 from engine.speculative.draft_model import ModelDrafter, check_vocabulary
 
@@ -37,7 +37,7 @@ def load_drafter(loader: Loader, target: Backend, command: SetDraft) -> tuple[Mo
             )
         check_vocabulary(target.vocabulary, backend.vocabulary)
         drafter = ModelDrafter(backend, vocabulary_size=len(target.vocabulary.pieces))
-    except EngineError:
+    except Exception:
         backend.close()
         raise
     loaded = backend.description

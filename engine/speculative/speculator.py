@@ -6,7 +6,7 @@ from collections import OrderedDict
 from collections.abc import Callable, Iterable
 from collections.abc import Sequence as Items
 
-from engine.backend import Backend, BatchPart, Proposal
+from engine.backend import AdapterKey, Backend, BatchPart, Proposal
 from engine.errors import CannotTrim
 from engine.kv_cache import KVCache
 from engine.messages import MemoryKind
@@ -22,7 +22,7 @@ from engine.speculative.drafting import Drafting
 from engine.speculative.ngram import NgramIndex
 from engine.speculative.referee import Referee
 from engine.speculative.step_times import DraftTimes, StepTimes
-from engine.speculative.strict import strict_max
+from engine.speculative.strict import NUM_CELLS, strict_max
 from engine.threads import StepThreads
 
 _LOG = logging.getLogger(__name__)
@@ -43,6 +43,7 @@ _ARMS = {
 _NO_MODEL = "There is no draft model beside this model."
 _NO_WAY_BACK = "This model's memory cannot take refused drafts back, so nothing is drafted."
 _REPRODUCIBLE = "A reproducible reply is computed token by token."
+_ROUNDED = "This model rounds several tokens at once otherwise than one by one, so strict drafting cannot draft."
 
 
 class Speculator:
@@ -62,13 +63,15 @@ class Speculator:
         self.referee: Callable[..., Referee] = Referee
         self._backend = backend
         self._cache = cache
+        self._threads = threads
         self._times = StepTimes()
         self.calibration = Calibration(backend, cache, self._times, threads)
         self._draft_times = DraftTimes()
         self._memory = AcceptanceMemory()
         self._model: ModelDrafter | None = None
         self._indexes: OrderedDict[str, NgramIndex] = OrderedDict()
-        self._strict_most: int | None = None
+        self._strict_most: dict[AdapterKey, int] = {}
+        self._with_model: set[Drafting] = set()  # of running replies, those that the draft model drafts for
         self._num_resting = 0
         self._num_rows = 0  # of the step that is computed, where it tells something
         self._began_at = 0.0
@@ -86,7 +89,10 @@ class Speculator:
             raise CannotTrim(self._reason, "Choose another model, or leave drafting off.")
 
     def set_model(self, model: ModelDrafter | None) -> None:
-        """Let a draft model draft from now on, or none; the one before is freed."""
+        """Let a draft model draft from now on, or none; the one before is freed, and running replies go on without."""
+        for drafting in self._with_model:
+            drafting.close()
+        self._with_model.clear()
         if self._model is not None:
             self._model.close()
         self._model = model
@@ -102,16 +108,16 @@ class Speculator:
         if not self._reason:
             self.calibration.want()
         arms = _ARMS[params.mode] - (frozenset() if self._model else {Arm.MODEL})
-        reason = self._reason or (_REPRODUCIBLE if sequence.is_reproducible else "") or ("" if arms else _NO_MODEL)
+        most = params.draft_max or MAX_DRAFT
+        if params.strict:
+            most = min(most, self._strict_most.get(sequence.adapters, 1) - 1)
+        reason = self._reason or (_REPRODUCIBLE if sequence.is_reproducible else "")
+        reason = reason or ("" if arms else _NO_MODEL) or ("" if most else _ROUNDED)
         if reason:
             sequence.drafting = Drafting(reason=reason)
             return
         sampling = sequence.prompt.sampling
-        most = params.draft_max or MAX_DRAFT
-        if params.strict:
-            most = min(most, (self._strict_most or 1) - 1)
-        if self._model is not None and sequence.slot is not None:
-            self._model.begin(sequence.slot.seq_id)
+        self.resume(sequence)
         sequence.drafting = Drafting(
             referee=self.referee(
                 self._times,
@@ -127,6 +133,13 @@ class Speculator:
             else None,
             most=most,
         )
+        if sequence.drafting.sampler is not None:
+            self._with_model.add(sequence.drafting)
+
+    def resume(self, sequence: Sequence) -> None:
+        """Note that a reply has a slot that others may have had before."""
+        if self._model is not None and sequence.slot is not None:
+            self._model.begin(sequence.slot.seq_id)
 
     def may_draw(self, sequence: Sequence) -> bool:
         """Whether drafts for a reply may be drawn with chance, so that its sampler has to take that into account."""
@@ -203,8 +216,9 @@ class Speculator:
         if drafting is None:
             return
         drafting.close()
+        self._with_model.discard(drafting)
         self._usual_tokens += (len(sequence.generated) - self._usual_tokens) // 4
-        if drafting.index is not None and sequence.prompt.chat_id is not None:
+        if drafting.index is not None and sequence.prompt.chat_id is not None and not sequence.is_private:
             drafting.begin_step(sequence.generated)
             self._indexes[sequence.prompt.chat_id] = drafting.index
             self._indexes.move_to_end(sequence.prompt.chat_id)
@@ -212,10 +226,13 @@ class Speculator:
                 self._indexes.popitem(last=False)
 
     def forget(self, chat_ids: Iterable[str] | None) -> None:
-        """Drop what is known of some chats, or of all."""
+        """Drop what is known of some chats, or of all; the slots are without them by now."""
         for chat_id in list(self._indexes) if chat_ids is None else chat_ids:
             self._indexes.pop(chat_id, None)
             self._memory.forget(chat_id)
+        if self._model is not None:
+            for slot in self._cache.slots:
+                self._model.keep_common(slot.seq_id, slot.tokens)
 
     def close(self) -> None:
         """Free the draft model."""
@@ -233,6 +250,7 @@ class Speculator:
         room = room if num_left is None else min(room, num_left - 1)
         ngram = drafting.index.propose(room) if drafting.index is not None and room > 0 else None
         behind = fresh = None
+        tokens: list[int] = []
         if drafting.sampler is not None and self._model is not None and room > 0:
             tokens = self._tokens_to_read(sequence)
             behind = 1 + self._model.num_behind(slot.seq_id, tokens)
@@ -250,9 +268,9 @@ class Speculator:
         if drafting.choice.arm is Arm.NGRAM and ngram is not None:
             sequence.proposals = [Proposal(token) for token in ngram.tokens[: drafting.choice.num_tokens]]
         elif drafting.choice.arm is Arm.MODEL and self._model is not None:
-            self._draft(self._model, sequence, num_threads)
+            self._draft(self._model, sequence, tokens, num_threads)
 
-    def _draft(self, model: ModelDrafter, sequence: Sequence, num_threads: int) -> None:
+    def _draft(self, model: ModelDrafter, sequence: Sequence, tokens: list[int], num_threads: int) -> None:
         """Have the draft model read what it is behind, a stretch at a time, and draft when it has."""
         slot, drafting = sequence.slot, sequence.drafting
         assert slot is not None
@@ -262,7 +280,7 @@ class Speculator:
         assert sampler is not None
         if drafting.choice.is_fresh:
             drafting.first = max(sequence.num_tokens - _FRESH_TOKENS, 0)
-        tokens = self._tokens_to_read(sequence)
+            tokens = self._tokens_to_read(sequence)
         began = time.perf_counter()
         model.backend.set_threads(num_threads, num_threads)
         read_s = self._draft_times.read_s
@@ -292,7 +310,9 @@ class Speculator:
         """Return the tokens of a reply that the draft model goes by."""
         assert sequence.slot is not None
         assert sequence.drafting is not None
-        return [*sequence.slot.tokens[sequence.drafting.first :], sequence.generated[-1]]
+        tokens = sequence.slot.tokens[sequence.drafting.first :]
+        tokens.append(sequence.generated[-1])
+        return tokens
 
     def _index(self, sequence: Sequence) -> NgramIndex:
         """Return an index of the prompt: the one that the chat's last message left, where its tokens are the same."""
@@ -304,15 +324,23 @@ class Speculator:
         return index
 
     def prepare(self, sequence: Sequence) -> None:
-        """Find out, once, how many tokens a step may have that computes each as if it were alone.
+        """Find out, once for its adapters, how many tokens a step may have that computes each as if it were alone.
 
         To be called before a reply that needs to know is given its slot.
+
+        Raises:
+            AdapterMismatch: an adapter's file is another one now.
         """
-        if sequence.is_strict and self._strict_most is None and not self._reason:
-            slot = self._cache.take_empty("strict")
-            try:
-                count = self._backend.description.n_threads
-                self._strict_most = strict_max(self._backend, seq_id=slot.seq_id, n_threads=count)
-            finally:
-                self._cache.clear(slot)
-                self._cache.release(slot)
+        if not sequence.is_strict or self._reason or sequence.adapters in self._strict_most:
+            return
+        slot, cache = self._cache.take_empty("strict"), self._cache
+        try:
+            while cache.num_used_cells + NUM_CELLS > cache.n_ctx and cache.evict_idle():
+                pass
+            self._backend.use_adapters(sequence.adapters)
+            self._backend.clear_abort()  # one that came too late for its request
+            most = strict_max(self._backend, seq_id=slot.seq_id, n_threads=self._threads.count)
+            self._strict_most[sequence.adapters] = most
+        finally:
+            cache.clear(slot)
+            cache.release(slot)

@@ -14,6 +14,7 @@ _SHORTER = (16, 5, 2)  # where the longest step holds, these look at the kernels
 _TIME_LIMIT_S, _LIMIT_STEPS = 0.3, 60  # the longer of the two, in steps of one token
 _NUM_CONTEXT = 2  # tokens in front of the steps
 _NUM_SINGLES, _NUM_COMPARED = 16, 12  # rows: other kernels round some of them alike
+NUM_CELLS = _NUM_CONTEXT + _NUM_COMPARED + MAX_DRAFT + 1  # that a trial takes at most
 
 
 def strict_max(backend: Backend, *, seq_id: int, n_threads: int, clock: Callable[[], float] = time.perf_counter) -> int:
@@ -49,7 +50,7 @@ class _Trial:
         rows, cells = backend.max_step_logits, description.n_ctx - _NUM_CONTEXT - _NUM_COMPARED
         self._most = min(MAX_DRAFT + 1, backend.max_step_tokens, description.n_ubatch, rows, cells)
         count = len(backend.vocabulary.pieces)
-        self._tokens = [(7 + 31 * number) % count for number in range(_NUM_CONTEXT + _NUM_COMPARED + MAX_DRAFT + 1)]
+        self._tokens = [(7 + 31 * number) % count for number in range(NUM_CELLS)]
 
     def run(self) -> int:
         """Return the most tokens that are the same."""

@@ -13,13 +13,13 @@ from tests.unit.engine.schedules import ACTIONS, SHAPES, check_schedule
 
 pytestmark = [pytest.mark.soak, pytest.mark.timeout(3600)]
 
-NUM_LIVES, NUM_ABORTS = 10, 50
+NUM_LIVES, NUM_ABORTS = 2, 32  # on each of four models, with room and without: 512
 _RIGHT = st.sampled_from([0.0, 0.5, 0.9, 1.0])
 
 
 @pytest.mark.parametrize("n_ctx", [512, 256], ids=["room", "crowded"])
 @pytest.mark.parametrize("name", ["llama", "deepseek2", "gemma3", "gpt-oss"])
-def test_both_caches_are_right_after_five_hundred_aborts(name: str, n_ctx: int, tmp_path: Path) -> None:
+def test_both_caches_are_right_after_aborts_at_random_points(name: str, n_ctx: int, tmp_path: Path) -> None:
     with contextlib.closing(Matrix(name, tmp_path)) as matrix:
         for seed in range(NUM_LIVES):
             with contextlib.closing(DraftedLife(matrix, 100 + seed, n_ctx=n_ctx)) as life:
