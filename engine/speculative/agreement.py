@@ -55,7 +55,10 @@ class Agreement:
             piece = piece[:_SHORT_PIECE_TOKENS]
         num_judged = min(max(len(piece) // _JUDGED_SHARE, 1), self._backend.max_step_logits)
         part = BatchPart(seq_id, 0, piece, wants_logits=True, num_drafted=num_judged - 1)
-        if self._backend.decode([part]) is not DecodeStatus.DONE:
+        status = self._backend.decode([part])
+        if status is DecodeStatus.NO_ROOM:  # nor will there be when it is tried again
+            self.drop()
+        if status is not DecodeStatus.DONE:
             return
         sampler = self._backend.new_sampler(SamplingParams(temperature=0.0), 0, ())
         try:
