@@ -11,9 +11,11 @@ from engine.params import SamplingParams
 from engine.speculative.acceptance import AcceptanceMemory
 from engine.speculative.draft_model import ModelDrafter
 
-_NUM_PIECES, _PIECE_TOKENS, _SHORT_PIECE_TOKENS = 5, 24, 8
-_UNJUDGED_TOKENS = 4  # at the beginning of a piece, where little is known of the text
-_LONG_S = 0.5  # of the target for a piece; of slower ones short pieces are read
+PIECE_TOKENS, _SHORT_PIECE_TOKENS = 96, 48
+_NUM_PIECES = 3
+# A third of a piece is judged; with little text before it two models agree less often than in a chat.
+_JUDGED_SHARE = 3
+_LONG_S = 1.5  # of the target for a step of as many rows as a piece has judged tokens; slower ones read short pieces
 
 
 class Agreement:
@@ -30,7 +32,7 @@ class Agreement:
         self._memory = memory
         tokens = backend.vocabulary.tokenize(bundled_text(), parse_special=False)
         spacing = max(len(tokens) // _NUM_PIECES, 1)
-        self._pieces = [tokens[start : start + _PIECE_TOKENS] for start in range(0, len(tokens), spacing)][:_NUM_PIECES]
+        self._pieces = [tokens[start : start + PIECE_TOKENS] for start in range(0, len(tokens), spacing)][:_NUM_PIECES]
 
     @property
     def is_due(self) -> bool:
@@ -52,10 +54,11 @@ class Agreement:
             is_wanted: asked before each step of the draft model; where it says no, the rest of the piece is left out.
         """
         piece = self._pieces[0]
-        if (expected_s(_PIECE_TOKENS) or 0.0) > _LONG_S:
+        if (expected_s(PIECE_TOKENS // _JUDGED_SHARE) or 0.0) > _LONG_S:
             piece = piece[:_SHORT_PIECE_TOKENS]
-        piece = piece[: min(self._backend.max_step_logits, self._backend.max_step_tokens)]
-        part = BatchPart(seq_id, 0, piece, wants_logits=True, num_drafted=len(piece) - 1)
+        piece = piece[: self._backend.max_step_tokens]
+        num_judged = min(max(len(piece) // _JUDGED_SHARE, 1), self._backend.max_step_logits)
+        part = BatchPart(seq_id, 0, piece, wants_logits=True, num_drafted=num_judged - 1)
         status = self._backend.decode([part])
         if status is DecodeStatus.NO_ROOM:  # nor will there be when it is tried again
             self.drop()
@@ -63,7 +66,7 @@ class Agreement:
             return
         sampler = self._backend.new_sampler(SamplingParams(temperature=0.0), 0, ())
         try:
-            said = [sampler.sample(row) for row in range(len(piece))]
+            said = [sampler.sample(row) for row in range(num_judged)]
         finally:
             sampler.close()
         is_right, confidences = self._judged(seq_id, piece, said, is_wanted)
@@ -73,7 +76,7 @@ class Agreement:
     def _judged(
         self, seq_id: int, piece: list[int], said: list[int], is_wanted: Callable[[], bool]
     ) -> tuple[list[bool], list[float]]:
-        """Return for each place whether the draft model says the same, and how sure it was."""
+        """Return for each of the last tokens whether the draft model says what the target said, and how sure it was."""
         is_right: list[bool] = []
         confidences: list[float] = []
 
@@ -83,14 +86,14 @@ class Agreement:
 
         sampler = self._model.new_sampler(SamplingParams(temperature=0.0), 0)
         try:
-            for place in range(_UNJUDGED_TOKENS, len(piece)):
+            for number, token in enumerate(said):
                 if not is_wanted():
                     break
-                tokens = piece[: place + 1]
+                tokens = piece[: len(piece) - len(said) + number + 1]
                 draft = self._model.draft(seq_id, tokens, max_tokens=1, goes_on=goes_on, sampler=sampler)
                 if not draft or len(confidences) != len(is_right) + 1:
                     break
-                is_right.append(draft[0].token == said[place])
+                is_right.append(draft[0].token == token)
         finally:
             sampler.close()
             self._model.forget(seq_id)

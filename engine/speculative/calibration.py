@@ -9,7 +9,7 @@ from engine.errors import EngineError
 from engine.kv_cache import KVCache
 from engine.params import SamplingParams
 from engine.slot import Slot
-from engine.speculative.agreement import Agreement
+from engine.speculative.agreement import PIECE_TOKENS, Agreement
 from engine.speculative.step_times import CALIBRATION_ROWS, StepTimes
 from engine.threads import StepThreads
 
@@ -70,10 +70,11 @@ class Calibration:
             return
         slot = next((slot for slot in self._cache.slots if slot.owner is None and not slot.tokens), None)
         reads_text = self._is_text_next()
-        num_rows = CALIBRATION_ROWS[-1] if reads_text else self._due[0]
+        num_rows = PIECE_TOKENS if reads_text else self._due[0]
         count, expected_s = self._threads.count, self._times.expected(num_rows, num_threads=self._threads.count)
         num_free = self._cache.n_ctx - self._cache.num_used_cells
-        most = min(num_free, self._backend.max_step_logits, self._backend.max_step_tokens)
+        most = min(num_free, self._backend.max_step_tokens)
+        most = most if reads_text else min(most, self._backend.max_step_logits)
         if slot is None or num_rows > most or (not reads_text and (expected_s or 0.0) > _LONGEST_S):
             self._skip(reads_text=reads_text)
             return
