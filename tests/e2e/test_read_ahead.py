@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from engine import ChatMessage, Finished, FinishReason, ModelParams, Role, SamplingParams
+from engine.backend import Proposal
 from engine.core import Engine
 from engine.sequence import Prompt
 from engine.template_renderer import TemplateRenderer
@@ -29,9 +30,9 @@ class _Ending:
     def __getattr__(self, name: str) -> Any:
         return getattr(self._sampler, name)
 
-    def sample(self, row: int) -> int:
+    def sample(self, row: int, proposal: Proposal | None = None) -> int:
         self._num_sampled += 1
-        return int(self._sampler.sample(row))
+        return int(self._sampler.sample(row, proposal))
 
     @property
     def is_complete(self) -> bool:

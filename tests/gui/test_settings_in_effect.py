@@ -12,7 +12,7 @@ from PySide6.QtWidgets import QComboBox, QLabel, QMenu
 from app.desktop.widgets.setting_controls import WholeControl
 from app.desktop.widgets.settings_page import SettingRow, SettingsPage
 from app.settings import FollowMode, SendKey, Theme, setting_infos
-from engine import Generate, LoadModel, SetCache
+from engine import DraftMode, Generate, LoadModel, SetCache
 from tests.gui.scripted_engine import Desk
 
 LONG = "A line of a long reply.\n\n" * 60
@@ -127,6 +127,39 @@ def limits_disk_at_once(desk: Desk) -> None:
     assert desk.client.last(LoadModel).cache == params
 
 
+def keeps_replies_at_once(desk: Desk) -> None:
+    assert not desk.client.last(SetCache).params.responses
+    QTest.keyClick(row_of(desk, "response_cache").control, Qt.Key.Key_Space)
+    assert desk.client.last(SetCache).params.responses
+    assert ("response_cache", True) in desk.saved
+
+
+def drafts_otherwise(desk: Desk) -> None:
+    desk.reply("one", "answer")
+    assert desk.client.last(Generate).speculative.mode is DraftMode.AUTO
+    choose_next(desk, "draft_mode")
+    desk.reply("two", "answer")
+    assert desk.client.last(Generate).speculative.mode is DraftMode.NGRAM
+    assert ("draft_mode", DraftMode.NGRAM) in desk.saved
+
+
+def drafts_less(desk: Desk) -> None:
+    for _ in range(3):
+        QTest.keyClick(row_of(desk, "draft_max").control, Qt.Key.Key_Up)
+    desk.window.show_page(None)
+    desk.reply("one", "answer")
+    assert desk.client.last(Generate).speculative.draft_max == 3
+    assert ("draft_max", 3) in desk.saved
+
+
+def drafts_strictly(desk: Desk) -> None:
+    QTest.keyClick(row_of(desk, "draft_strict").control, Qt.Key.Key_Space)
+    desk.window.show_page(None)
+    desk.reply("one", "answer")
+    assert desk.client.last(Generate).speculative.strict
+    assert ("draft_strict", True) in desk.saved
+
+
 EFFECTS: dict[str, Callable[[Desk], None]] = {
     "theme": has_other_theme,
     "zoom": has_other_size,
@@ -138,6 +171,10 @@ EFFECTS: dict[str, Callable[[Desk], None]] = {
     "read_ahead_above": reads_ahead_only_with_power,
     "power_watts": tells_energy_and_cost,
     "electricity_price": tells_energy_and_cost,
+    "response_cache": keeps_replies_at_once,
+    "draft_mode": drafts_otherwise,
+    "draft_max": drafts_less,
+    "draft_strict": drafts_strictly,
 }
 
 
