@@ -256,8 +256,15 @@ class SnapshotFolder:
                 self._num_waiting -= 1
 
     def _write_file(self, name: str, header: SnapshotHeader, body: Sequence[StateBytes], *, can_cut: bool) -> None:
+        """Write a file; once more where another process that was just started took it for one that was left behind."""
         if not self._is_wanted(name, header):
             return
+        try:
+            self._write_part(name, header, body, can_cut=can_cut)
+        except FileNotFoundError:
+            self._write_part(name, header, body, can_cut=can_cut)
+
+    def _write_part(self, name: str, header: SnapshotHeader, body: Sequence[StateBytes], *, can_cut: bool) -> None:
         part = self.path / f"{name}-{uuid.uuid4().hex[:8]}{_PART_SUFFIX}"
         try:
             with os.fdopen(os.open(part, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:

@@ -33,9 +33,7 @@ def chat(data_dir: Path, *arguments: str | Path) -> tuple[list[dict[str, Any]], 
 
 def test_draft_model_is_loaded_and_what_it_did_is_told_when_it_fits(tmp_path: Path) -> None:
     target, _ = write_refused(tmp_path, "broken file")
-    found, err = chat(
-        tmp_path / "data", "-m", target, "--draft", "both", "--draft", target, "--draft-max", "4", "--strict"
-    )
+    found, err = chat(tmp_path / "data", "-m", target, "--draft", "both", "--draft", target, "--draft-max", "4")
     [draft] = [event for event in found if event["event"] == "draft"]
     assert (draft["is_used"], draft["path"], err) == (True, str(target), "")
     assert draft["total_bytes"] > draft["weight_bytes"] > 0

@@ -91,7 +91,7 @@ def test_every_token_but_one_a_step_is_told_as_drafted_when_all_are_right():
     assert told == got.speculative.num_accepted_tokens - 1 > 0.7 * len(got.text)
 
 
-@pytest.mark.parametrize("max_tokens", range(1, 12))
+@pytest.mark.parametrize("max_tokens", range(1, 9))
 def test_a_reply_has_just_its_tokens_when_the_limit_lies_in_a_draft(max_tokens):
     prompt = make_prompt("a", "hello", max_tokens=max_tokens)
     engine = drafting_engine(draft="draft_right=1", referee=FullReferee)
@@ -117,7 +117,7 @@ def test_nothing_comes_behind_an_end_token_when_it_was_drafted(n_words):
     assert got.finish_reason is FinishReason.STOP
 
 
-@pytest.mark.parametrize("n_ctx", range(60, 76))
+@pytest.mark.parametrize("n_ctx", range(60, 68))
 def test_a_reply_fills_the_context_to_its_last_cell_when_tokens_are_drafted(n_ctx):
     prompt = make_prompt("a", "hello hello hello")
     engine = drafting_engine(draft="draft_right=1", n_ctx=n_ctx, n_seq_max=1)
@@ -152,7 +152,7 @@ def test_no_step_has_more_rows_than_the_context_was_made_for_when_many_draft():
     assert 8 < most <= backend.max_step_logits
 
 
-@pytest.mark.parametrize("seed", range(30))
+@pytest.mark.parametrize("seed", range(12))
 def test_both_caches_are_right_after_an_abort_at_any_point(seed):
     rng = random.Random(seed)
     engine = drafting_engine(draft=f"draft_right={rng.choice((0.3, 0.9))}", n_seq_max=3, n_ubatch=8)
@@ -230,7 +230,7 @@ def test_a_draft_model_can_go_and_come_while_a_reply_is_written():
     assert finished(events)["a"].token_ids == alone(prompt).token_ids
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=25, deadline=None)
 @given(st.lists(ACTIONS, max_size=25), SHAPES, st.sampled_from(["", "window=40"]), st.sampled_from([0.2, 0.9]))
 def test_each_request_ends_once_with_the_text_of_a_lone_engine_when_schedules_draft(actions, shape, memory, right):
     check_schedule(actions, shape, {}, memory, draft=f"draft_right={right}")

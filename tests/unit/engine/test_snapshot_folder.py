@@ -7,6 +7,7 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -274,6 +275,24 @@ def test_both_keep_what_they_wrote_when_two_share_a_folder(open_folder: Open):
         content = third.read(entry).result(10).content
         assert content is not None
         assert content.state == state_of(list(entry.tokens), SIZE)
+
+
+def test_file_is_written_again_when_another_process_took_it_for_a_leftover(open_folder: Open, monkeypatch):
+    folder, taken = open_folder(), []
+    commit = folder._commit
+
+    def commit_late(part: Path, *arguments: Any, **more: Any) -> None:
+        if not taken:
+            taken.append(part)
+            part.unlink()
+        commit(part, *arguments, **more)
+
+    monkeypatch.setattr(folder, "_commit", commit_late)
+    header = header_of([1, 2, 3], num_bytes=SIZE, chat_id="c")
+    folder.write(header, [state_of([1, 2, 3], SIZE)], can_cut=True)
+    folder.flush(20)
+    assert len(taken) == 1
+    assert len(folder.entries) == 1
 
 
 def check_kills(folder: Path, num_kills: int) -> None:
