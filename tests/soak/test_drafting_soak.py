@@ -13,7 +13,7 @@ from tests.unit.engine.schedules import ACTIONS, SHAPES, check_schedule
 
 pytestmark = [pytest.mark.soak, pytest.mark.timeout(3600)]
 
-NUM_LIVES, NUM_ABORTS = 2, 32  # on each of four models, with room and without: 512
+NUM_LIVES, NUM_ABORTS = 10, 32  # on each of four models, with room and without: 2,560
 _RIGHT = st.sampled_from([0.0, 0.5, 0.9, 1.0])
 
 

@@ -67,6 +67,9 @@ class DraftedLife:
             matrix.path, ModelParams(n_ctx=n_ctx, n_seq_max=_NUM_CHATS, n_batch=64, n_ubatch=64, **EXACT)
         )
         engine.speculator.set_model(_SelfDrafter(draft, vocabulary_size=len(draft.vocabulary.pieces)))
+        # Their rows would be recorded among those of a request.
+        engine.speculator.calibration.want = lambda: None
+        engine.speculator.calibration.agreement = None
         self._open: list[int] = []
         self._modes: dict[int, DraftMode] = {}
         self.num_aborted = 0
@@ -105,5 +108,7 @@ class DraftedLife:
         assert finished.finish_reason in (FinishReason.LENGTH, FinishReason.ABORT)
         if self._modes[number] is DraftMode.MODEL:
             stats = finished.speculative
-            assert stats is not None
+            if stats is None:  # it was stopped before it began
+                assert not finished.token_ids
+                return
             assert stats.num_accepted_tokens == stats.num_drafted_tokens, f"a draft of request {number} was refused"

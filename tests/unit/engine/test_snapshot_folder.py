@@ -278,7 +278,8 @@ def test_both_keep_what_they_wrote_when_two_share_a_folder(open_folder: Open):
 
 
 def test_file_is_written_again_when_another_process_took_it_for_a_leftover(open_folder: Open, monkeypatch):
-    folder, taken = open_folder(), []
+    folder = open_folder()
+    taken: list[Path] = []
     commit = folder._commit
 
     def commit_late(part: Path, *arguments: Any, **more: Any) -> None:
