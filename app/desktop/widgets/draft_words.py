@@ -31,7 +31,7 @@ def acceptance_text(stats: SpeculativeStats | None) -> str:
 
 def speed_text(stats: SpeculativeStats | None) -> str:
     """Return how much faster than plain decoding it was; empty where that is not known."""
-    if stats is None or stats.net_speedup is None or stats.state is DraftState.SLOWER:
+    if stats is None or stats.net_speedup is None or not stats.num_drafts or stats.state is DraftState.SLOWER:
         return ""
     return _tr("{speed}× plain").format(speed=f"{stats.net_speedup:.2g}")
 
