@@ -28,16 +28,16 @@ _PLACE_BUCKETS = [bisect_right(_PLACE_EDGES, place) for place in range(100)]
 _PRIOR_TOKENS = 4.0  # the fixed prior counts as much as so many tokens
 # What was seen in all chats counts, for one chat, as so many at most: chats differ in what they repeat more than in how
 # well a draft model follows them.
-_MATCH_WEIGHT, _MODEL_WEIGHT = 12.0, 30.0
+_MATCH_WEIGHT, _MODEL_WEIGHT = 12.0, 60.0
 _LEAST_WEIGHT, _TAKE_OVER = 6.0, 0.4  # so far down goes that weight, by so much for each token judged in the chat
-_MATCH_KEEP, _MODEL_KEEP, _WIDE_KEEP = 0.96, 0.98, 0.997  # of the counts, at each further token
+_MATCH_KEEP, _MODEL_KEEP, _WIDE_KEEP = 0.96, 0.992, 0.997  # of the counts, at each further token
 _CAUTION, _HOPE = 1.0, 3.0  # standard deviations
 _DEVIATIONS, _WIDE_TRUST = 1.5, 0.25
 _RISKY_TOKENS = 8.0
 _CURIOSITY = 0.2
 _EMPTY_KEEP, _EMPTY_DRAFTS = 0.9, 4.0  # of its counts, at each draft; it is drawn to none by as much as so many
-_PRIOR_STEPS, _LEAST_PRIOR_STEPS, _WIDE_STEPS = 40.0, 10.0, 10.0
-_CHAT_STEP_KEEP, _WIDE_STEP_KEEP = 0.97, 0.99
+_PRIOR_STEPS, _LEAST_PRIOR_STEPS, _WIDE_STEPS = 40.0, 10.0, 30.0
+_CHAT_STEP_KEEP, _WIDE_STEP_KEEP = 0.988, 0.995
 _DOUBT = 0.3  # deviation of the speed of one step with the draft model
 _ENOUGH_STEPS, _ENOUGH_TOKENS = 4.0, 8.0
 _CLEAR_LOSS = 0.75  # speed of a reply's steps with drafts

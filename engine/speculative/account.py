@@ -10,6 +10,7 @@ _MOST_GRANT_STEPS = 6.0
 _GRANT_AFTER_LOSS, _LEAST_GRANT = 0.6, 0.4  # of that after each reply in which drafts lost
 _SPENT_SHARE = 0.005  # and of the time it has taken so far
 _READING_SHARE = 0.5  # of both, for reading by a draft model that is not known to pay
+_HOPEFUL_READING_SHARE = 0.8  # and by one that may well
 _JUDGED_STEPS = 3
 
 
@@ -99,10 +100,9 @@ class Account:
         """Seconds that drafts not known to pay may lose now: what others have gained is not theirs to lose."""
         return min(self._own_s - self._explored_s - self._read_s, self.allowance_s)
 
-    @property
-    def reading_s(self) -> float:
-        """Seconds that the draft model may read now while it is not known to pay."""
-        return _READING_SHARE * self._own_s - self._read_s
+    def reading_s(self, *, is_hopeful: bool) -> float:
+        """Return the seconds that the draft model may read now while it is not known to pay."""
+        return (_HOPEFUL_READING_SHARE if is_hopeful else _READING_SHARE) * self._own_s - self._read_s
 
     @property
     def _own_s(self) -> float:

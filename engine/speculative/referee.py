@@ -31,6 +31,7 @@ _HOPEFUL = 0.9  # acceptance at most; where what may be hoped for would not pay,
 _FORGIVING_STEPS = 1000.0  # after which anything may be hoped for again
 _MOST_PROBE, _BURST = 4, 2
 _MOST_PROBE_STEPS = 1024
+_HOPE = 1.0
 _DRAFT_GUESS = 0.3  # of a plain step: a token of the draft model, before one was seen
 
 
@@ -180,7 +181,9 @@ class Referee:
         num_read = next((number for number in num_reads if self._may_read(plan, number, alone, num_expected)), None)
         is_known = acceptance.knows_draft and num_read is not None
         if num_read is None:
-            num_read = next((n for n in num_reads if plan.reading_s(n) <= self._account.reading_s), None)
+            is_hopeful = alone + _HOPE * acceptance.doubt_before() > _ON_MARGIN
+            reading_s = self._account.reading_s(is_hopeful=is_hopeful)
+            num_read = next((n for n in num_reads if plan.reading_s(n) <= reading_s), None)
         if num_read is None:
             return None
         share_s = plan.reading_s(num_read) / self._num_to_bear(num_expected)
