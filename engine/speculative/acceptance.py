@@ -36,7 +36,7 @@ _DEVIATIONS, _WIDE_TRUST = 1.5, 0.25
 _RISKY_TOKENS = 8.0
 _CURIOSITY = 0.2
 _EMPTY_KEEP, _EMPTY_DRAFTS = 0.9, 4.0  # of its counts, at each draft; it is drawn to none by as much as so many
-_PRIOR_STEPS, _LEAST_PRIOR_STEPS, _WIDE_STEPS = 40.0, 10.0, 30.0
+_PRIOR_STEPS, _LEAST_PRIOR_STEPS, _WIDE_STEPS = 100.0, 100.0, 30.0
 _CHAT_STEP_KEEP, _WIDE_STEP_KEEP = 0.988, 0.995
 _DOUBT = 0.3  # deviation of the speed of one step with the draft model
 _ENOUGH_STEPS, _ENOUGH_TOKENS = 4.0, 8.0
@@ -62,10 +62,11 @@ class _Counts:
 class _ChatCounts(_Counts):
     """Fading counts of one chat, drawn towards what all chats showed when its reply began."""
 
-    def __init__(self, wide: _Counts, most_weight: float, keep: float) -> None:
+    def __init__(self, wide: _Counts, most_weight: float, keep: float, *, is_twice: bool = False) -> None:
         super().__init__(wide.priors)
         self._wide, self._most_weight, self._keep = wide, most_weight, keep
         self._weight = [most_weight] * len(wide.priors)
+        self._is_twice = is_twice
         self._own = _Counts(wide.priors)  # this chat's share of the wide counts: not to be counted twice
         self._others = [0] * len(wide.priors)  # tokens of other chats
         self.begin()
@@ -92,7 +93,8 @@ class _ChatCounts(_Counts):
         if self._weight[bucket] > _LEAST_WEIGHT:  # the chat's own evidence takes over
             self._weight[bucket] -= _TAKE_OVER
         self._wide.note(bucket, _WIDE_KEEP, is_accepted=is_accepted)
-        self._own.note(bucket, _WIDE_KEEP, is_accepted=is_accepted)
+        if not self._is_twice:
+            self._own.note(bucket, _WIDE_KEEP, is_accepted=is_accepted)
 
     def mean(self, bucket: int) -> float:
         weight = self._weight[bucket]
@@ -152,7 +154,7 @@ class Acceptance:
     """
 
     def __init__(self, wide: _Wide) -> None:
-        self._match = _ChatCounts(wide.match, _MATCH_WEIGHT, _MATCH_KEEP)
+        self._match = _ChatCounts(wide.match, _MATCH_WEIGHT, _MATCH_KEEP, is_twice=True)
         self._place = _ChatCounts(wide.place, _MODEL_WEIGHT, _MODEL_KEEP)
         self._confidence = _ChatCounts(wide.confidence, _MODEL_WEIGHT, _MODEL_KEEP)
         self._steps, self._wide_steps = _Steps(), wide.steps

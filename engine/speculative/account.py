@@ -77,6 +77,7 @@ class Account:
         self._gained_s = 0.0  # by steps with drafts
         self._explored_s = 0.0  # lost by those of them that were not known to pay
         self._read_s = 0.0  # spent on reading for these
+        self._all_read_s = 0.0  # and for all
         self.num_steps = dict.fromkeys(Arm, 0)
         self._num_drafts = self._num_drafted = self._num_accepted = self._num_probes = 0
 
@@ -103,6 +104,11 @@ class Account:
     def reading_s(self, *, is_hopeful: bool) -> float:
         """Return the seconds that the draft model may read now while it is not known to pay."""
         return (_HOPEFUL_READING_SHARE if is_hopeful else _READING_SHARE) * self._own_s - self._read_s
+
+    @property
+    def has_paid_reading(self) -> bool:
+        """Whether drafts have brought back what reading for them took, but for the allowance."""
+        return self._all_read_s <= self._own_s + max(self._gained_s, 0.0)
 
     @property
     def _own_s(self) -> float:
@@ -138,6 +144,7 @@ class Account:
         self._spent_s += seconds
         self._baseline_s += plain_s * num_tokens
         self._gained_s += gained_s
+        self._all_read_s += read_s
         if is_exploring:
             self._explored_s = max(self._explored_s - gained_s, 0.0)
             self._read_s += read_s

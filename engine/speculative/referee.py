@@ -207,8 +207,9 @@ class Referee:
         while most and plan.seconds_of(most) > base + allowance:
             most -= 1
         if not is_doubtful and most < draft.length:  # what is left has to pay too
-            rest = plan.best_drafted(chances[:most])
-            most = most if 1 / plan.speed_of(rest) + share_s / base < 1 / margin else 0
+            rest = plan.speed_of(plan.best_drafted(chances[:most]))
+            most = most if 1 / rest + share_s / base < 1 / margin else 0
+            speed = min(speed, rest)
         if not most:
             return None
         plan = plan._replace(speed=max(speed, 1.0), most=most, is_exploring=is_doubtful or not is_known)
@@ -223,6 +224,8 @@ class Referee:
         """Return whether the draft model, known to pay so much, may read before it drafts in this reply."""
         if num_read <= _MODEST_READ:
             return True
+        if not self._account.has_paid_reading:
+            return False
         rest_s = num_expected * plan.base
         speed -= self._acceptance.doubt_before() / 2
         saved_s = _READ_SHARE * rest_s * (1 - 1 / speed) if speed > 1 and self._acceptance.knows_draft else 0.0
