@@ -178,20 +178,19 @@ class Referee:
         alone = plan.speed_of(draft)
         if plan.num_rows == 1:
             alone = acceptance.model_speed(draft.tokens, draft.seconds / base)
+        margin = _OFF_MARGIN if self._is_on else _ON_MARGIN
+        # The dearer a draft, the more chance is in what it gained.
+        margin += _DEAR_MARGIN * max(draft.seconds / base - _DEAR, 0.0)
         num_read = next((number for number in num_reads if self._may_read(plan, number, alone, num_expected)), None)
         is_known = acceptance.knows_draft and num_read is not None
         if num_read is None:
-            is_hopeful = alone + _HOPE * acceptance.doubt_before() > _ON_MARGIN
+            is_hopeful = alone + _HOPE * acceptance.doubt_before() > max(margin, _ON_MARGIN)
             reading_s = self._account.reading_s(is_hopeful=is_hopeful)
             num_read = next((n for n in num_reads if plan.reading_s(n) <= reading_s), None)
         if num_read is None:
             return None
         share_s = plan.reading_s(num_read) / self._num_to_bear(num_expected)
         speed = 1 / (1 / alone + share_s / base)
-        margin = _OFF_MARGIN if self._is_on else _ON_MARGIN
-        margin += _DEAR_MARGIN * max(
-            draft.seconds / base - _DEAR, 0.0
-        )  # the dearer, the more chance is in what it gained
         is_doubtful, is_probe = speed <= margin, False
         if is_doubtful:
             is_going = self._is_on or acceptance.since_model <= 1
