@@ -94,7 +94,7 @@ class Account:
         return self._own_s + self._gained_s
 
     def floor_s(self, seconds: float) -> float:
-        """Return what a draft that is known to pay may lose: the allowance, and `seconds` until somewhat more is lost."""
+        """Return what a draft that is known to pay may lose: the allowance, and `seconds` until more is lost."""
         return max(self.allowance_s, seconds if self.allowance_s > -_OVERDRAWN_SHARE * self._own_s else 0.0)
 
     @property
