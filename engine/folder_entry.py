@@ -28,6 +28,11 @@ class FolderEntry(NamedTuple):
     prefill_s_per_token: float | None
     label: str = ""
 
+    @property
+    def is_shared(self) -> bool:
+        """Whether it is kept under a name, and with no chat."""
+        return bool(self.label) and not self.chat_id
+
 
 class FileRead(NamedTuple):
     """What came of reading a file: all of it, or a fault, after which the file is deleted."""

@@ -159,7 +159,7 @@ class Preparations:
         is_mine = slot is not None and slot.owner is None and slot.adapters == sequence.adapters
         if slot is not None and is_mine and slot.tokens and slot.tokens == tokens[: len(slot.tokens)]:
             slot.owner = sequence.request_id
-            slot.is_private = slot.is_private or sequence.is_private
+            slot.chat_id, slot.is_private = sequence.prompt.chat_id, sequence.is_private
             return slot
         acquired, back = self._room.admit(sequence)
         sequence.prompt_tokens = acquired.tokens

@@ -198,9 +198,11 @@ class PromptStore:
     def _stands_in(self, entry: StoredPrompt, other: StoredPrompt) -> bool:
         """Whether nothing is lost without `other`.
 
-        A memory that cannot be cut needs a checkpoint where it ends; what has a name outlives the chats that begin so.
+        A memory that cannot be cut needs a checkpoint where it ends; what has a name outlives the chats that begin so,
+        and what belongs to no chat is not lost with one.
         """
-        if other.name and not (entry.name and len(entry.tokens) == len(other.tokens)):
+        is_same_kind = entry.name and len(entry.tokens) == len(other.tokens)
+        if other.name and not (is_same_kind and entry.chat_id in (None, other.chat_id)):
             return False
         if other.adapters != entry.adapters or entry.tokens[: len(other.tokens)] != other.tokens:
             return False

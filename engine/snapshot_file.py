@@ -79,6 +79,11 @@ class SnapshotHeader(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tr
     name: str = ""
 
     @property
+    def is_shared(self) -> bool:
+        """Whether it is kept under a name, and with no chat."""
+        return bool(self.name) and not self.chat_id
+
+    @property
     def num_body_bytes(self) -> int:
         """Bytes of state and checkpoints."""
         return self.num_state_bytes + sum(num_bytes for _, num_bytes in self.checkpoints)

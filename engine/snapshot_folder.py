@@ -57,7 +57,7 @@ class SnapshotFolder:
         self._lost: set[str] = set()  # chats whose files could not be used
         self._entries: dict[str, FolderEntry] = {}
         self._writing: dict[str, SnapshotHeader] = {}  # by name; what is taken out is not written
-        self._taken: dict[str, None] = {}  # handed over before: what the disk or the limit refused is not tried again
+        self._taken: dict[str, bool] = {}  # handed over before, as a shared one or not: what was refused is not again
         self._num_waiting = 0
         self._calm = threading.Event()
         self._calm.set()
@@ -82,7 +82,7 @@ class SnapshotFolder:
         """Keep to another limit from now on; see `max_bytes` of the class."""
         self._max_bytes = max_bytes
         with self._lock:
-            self._taken = dict.fromkeys(self._writing)  # there may be room now for what was refused
+            self._take_only_written()  # there may be room now for what was refused
         self._writer.submit(self._trim, 0)
 
     @property
@@ -114,12 +114,17 @@ class SnapshotFolder:
         else:
             self._calm.clear()
 
-    def has(self, keys: StateKeys, adapters: AdapterKey, tokens: Sequence[int], *, can_cut: bool) -> bool:
+    def has(
+        self, keys: StateKeys, adapters: AdapterKey, tokens: Sequence[int], *, can_cut: bool, is_shared: bool = False
+    ) -> bool:
         """Whether there is a file of just these tokens, will be, or had to make way for others; one that begins with
-        them is as good where a memory can be cut."""
+        them is as good where a memory can be cut, and one of a chat is not where it is to be shared."""
         name, entries = file_name_of(keys, adapters, tokens_to_bytes(tokens)), self.entries
         with self._lock:
-            if name in self._entries or name in self._taken:
+            entry = self._entries.get(name)
+            if entry is not None and (entry.is_shared or not is_shared):
+                return True
+            if name in self._taken and (self._taken[name] or not is_shared):
                 return True
         numbers = array("i", tokens)
         return can_cut and any(
@@ -138,10 +143,11 @@ class SnapshotFolder:
         """
         name = file_name_of(StateKeys(header.model, header.settings), header.adapters, header.tokens)
         with self._lock:
-            if name in self._entries or name in self._writing:
+            entry = self._entries.get(name)
+            if name in self._writing or (entry is not None and (entry.is_shared or not header.is_shared)):
                 return
             self._writing[name] = header
-            self._taken[name] = None
+            self._taken[name] = header.is_shared
             if len(self._taken) > _MAX_TAKEN:
                 del self._taken[next(iter(self._taken))]
             self._num_waiting += 1
@@ -169,7 +175,7 @@ class SnapshotFolder:
         gone = set(chat_ids)
         with self._lock:
             self._writing = {name: header for name, header in self._writing.items() if header.chat_id not in gone}
-            self._taken = dict.fromkeys(self._writing)
+            self._take_only_written()
         self._delete_of(gone)
         if not self._scan_done.done():  # not all files are known yet
             self._writer.submit(self._delete_of, gone)
@@ -179,10 +185,13 @@ class SnapshotFolder:
         gone = set(names) - {""}
         with self._lock:
             self._writing = {name: header for name, header in self._writing.items() if header.name not in gone}
-            self._taken = dict.fromkeys(self._writing)
+            self._take_only_written()
         self._delete_where(lambda entry: entry.label in gone)
         if not self._scan_done.done():  # not all files are known yet
             self._writer.submit(self._delete_where, lambda entry: entry.label in gone)
+
+    def _take_only_written(self) -> None:
+        self._taken = {name: header.is_shared for name, header in self._writing.items()}
 
     def clear(self) -> None:
         """Delete all files."""
