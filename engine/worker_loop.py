@@ -324,7 +324,8 @@ class WorkerLoop:
         elif isinstance(item.prompt, Preparation):
             self._send_all(engine.idle.preparations.add(item.prompt))
         elif isinstance(item.command, Generate):
-            stored = self._kept.responses.answer(item.command, item.prompt, engine.backend)
+            drawn_by = engine.speculator.drawn_by(item.prompt)
+            stored = self._kept.responses.answer(item.command, item.prompt, engine.backend, drawn_by=drawn_by)
             self._send_all(stored or engine.add(item.prompt))
         with self._lock:
             self._pending.discard(request_id)

@@ -6,13 +6,13 @@ from collections import OrderedDict
 from collections.abc import Callable, Iterable
 from collections.abc import Sequence as Items
 
-from engine.backend import AdapterKey, Backend, BatchPart, Proposal
+from engine.backend import AdapterKey, Backend, BatchPart, Proposal, StateKeys
 from engine.errors import CannotTrim
 from engine.kv_cache import KVCache
 from engine.messages import MemoryKind
 from engine.params import MAX_DRAFT, DraftMode
 from engine.scheduler import PlannedPart
-from engine.sequence import Sequence
+from engine.sequence import Prompt, Sequence
 from engine.speculative.acceptance import AcceptanceMemory
 from engine.speculative.account import Arm
 from engine.speculative.agreement import Agreement
@@ -147,6 +147,14 @@ class Speculator:
     def may_draw(self, sequence: Sequence) -> bool:
         """Whether drafts for a reply may be drawn with chance, so that its sampler has to take that into account."""
         return sequence.drafting is not None and sequence.drafting.sampler is not None
+
+    def drawn_by(self, prompt: Prompt) -> StateKeys | None:
+        """Return the draft model that may draw drafts with chance for a request, which then has another text from the
+        same seed; None where the text is that without drafting."""
+        may_draft = Arm.MODEL in _ARMS.get(prompt.speculative.mode, frozenset()) and not self._reason
+        if self._model is None or not may_draft or prompt.sampling.temperature == 0.0 or prompt.sampling.reproducible:
+            return None
+        return self._model.backend.state_keys
 
     def propose(self, running: Items[Sequence], *, num_threads: int) -> None:
         """Draft for the next step: fills the proposals of running sequences, or leaves them empty.
