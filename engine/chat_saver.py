@@ -164,5 +164,6 @@ class ChatSaver:
             prefill_s_per_token=self._cost.prefill_s_per_token,
             written_at=time.time(),
             name=entry.name,
+            rewritten=entry.rewritten,
         )
         folder.write(header, [snapshot.state, *(item.state for item in checkpoints)], can_cut=self._can_cut)

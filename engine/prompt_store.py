@@ -23,15 +23,25 @@ class StoredPrompt:
         file_name: of its file, where it was read from one.
         cost_s: seconds that reading its file took.
         name: under which it is kept; empty where it is kept of itself.
+        rewritten: see ChatLedger.note.
     """
 
-    def __init__(self, snapshot: Snapshot, *, chat_id: str | None, is_private: bool, name: str = "") -> None:
+    def __init__(
+        self,
+        snapshot: Snapshot,
+        *,
+        chat_id: str | None,
+        is_private: bool,
+        name: str = "",
+        rewritten: tuple[int, int] | None = None,
+    ) -> None:
         self.tokens = array("i", snapshot.tokens)
         snapshot.tokens = self.tokens
         self.snapshot = snapshot
         self.chat_id = chat_id
         self.is_private = is_private
         self.name = name
+        self.rewritten = rewritten
         self.source = CacheSource.RAM
         self.last_used = time.time()
         self.file_name: str | None = None

@@ -64,6 +64,7 @@ class SnapshotHeader(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tr
         prefill_s_per_token: what reading cost when it was written; None where it was not known.
         written_at: seconds since 1970; two files of the same tokens differ in it, and so in every checksum.
         name: under which it is kept; empty where it is kept of itself.
+        rewritten: between which tokens a template may write the last reply anew; None where it does not.
     """
 
     model: str
@@ -77,6 +78,7 @@ class SnapshotHeader(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tr
     prefill_s_per_token: float | None
     written_at: float
     name: str = ""
+    rewritten: tuple[int, int] | None = None
 
     @property
     def is_shared(self) -> bool:

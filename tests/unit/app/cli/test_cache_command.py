@@ -155,7 +155,7 @@ def test_name_and_chat_are_forgotten_and_the_rest_stays(paths: Paths, capsys: py
 
 def test_nothing_is_forgotten_when_one_name_is_wrong(paths: Paths) -> None:
     client = KeepingClient(*ENTRIES)
-    with pytest.raises(UsageError, match="Nothing is kept under the name polcy.md"):
+    with pytest.raises(UsageError, match=r"Nothing is kept under the name polcy\.md"):
         cache(paths, client, "forget", "policy.md", "polcy.md")
     assert client._entries == list(ENTRIES)
 
