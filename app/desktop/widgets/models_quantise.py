@@ -1,10 +1,7 @@
 """QuantisePanel: which levels are to be made of a file, how large each will be, and with what importance matrix."""
 
-from collections.abc import Sequence
-
 from PySide6.QtCore import Qt, Signal
 from PySide6.QtWidgets import (
-    QFileDialog,
     QHBoxLayout,
     QLabel,
     QPushButton,
@@ -21,6 +18,7 @@ from app.desktop.theme.glyphs import GlyphButton
 from app.desktop.theme.theme import Theme
 from app.desktop.widgets.check_box import CheckBox
 from app.desktop.widgets.figures import bytes_text
+from app.desktop.widgets.file_choice import ask_for_file
 from app.desktop.widgets.models_details import breakable
 from app.desktop.widgets.plain_label import plain_label
 from app.desktop.widgets.still_combo_box import StillComboBox
@@ -258,15 +256,7 @@ class QuantisePanel(QWidget):
         is_text = self._matrix_kind is Matrix.TEXT
         texts, matrices = self.tr("Texts (*.txt *.md)"), self.tr("Importance matrices (*.gguf *.dat *.imatrix)")
         kinds = f"{texts if is_text else matrices};;{self.tr('All files (*)')}"
-        dialog = QFileDialog(self.window(), self.tr("Choose a file"), "", kinds)
-        dialog.setFileMode(QFileDialog.FileMode.ExistingFile)
-        dialog.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
-        dialog.filesSelected.connect(self._on_files_selected)
-        dialog.open()
-
-    def _on_files_selected(self, files: Sequence[str]) -> None:
-        if files:
-            self.set_matrix_path(files[0])
+        ask_for_file(self.window(), self.tr("Choose a file"), self.set_matrix_path, kinds=kinds)
 
     def _on_start(self) -> None:
         order = self.order
