@@ -6,6 +6,7 @@ from PySide6.QtWidgets import QWidget
 from app.adapter_files import FoundAdapter
 from app.desktop.rendering.plain import isolated, shortened, tool_tip_text
 from app.desktop.session.chat_adapters import MAX_SCALE
+from app.desktop.theme.look import set_look
 from app.desktop.theme.theme import Theme
 from app.desktop.widgets.figures import bytes_text, count_text
 from app.desktop.widgets.file_row import FileRow
@@ -118,10 +119,7 @@ class AdapterRow(FileRow):
             self.strength.setVisible(self.is_on)
         if self._note is not None:
             role = "problem" if self.is_on and self._adapter.misfit else "meta"
-            if self._note.property("role") != role:
-                self._note.setProperty("role", role)
-                self._note.style().unpolish(self._note)
-                self._note.style().polish(self._note)
+            set_look(self._note, "role", role)
 
     def _on_clicked(self) -> None:
         self._show()

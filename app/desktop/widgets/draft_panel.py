@@ -81,11 +81,6 @@ class DraftPanel(FilePanel[DraftRow]):
         return self._problem.text().replace(BREAK, "")
 
     @property
-    def found_note(self) -> str:
-        """What is said above the files."""
-        return self._found_note.text().replace(BREAK, "")
-
-    @property
     def suggestion(self) -> str:
         """What is said of the file that may pay."""
         return self._suggestion.text().replace(BREAK, "")

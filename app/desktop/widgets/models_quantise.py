@@ -5,7 +5,6 @@ from PySide6.QtWidgets import (
     QHBoxLayout,
     QLabel,
     QPushButton,
-    QScrollArea,
     QSizePolicy,
     QVBoxLayout,
     QWidget,
@@ -15,12 +14,14 @@ from app.desktop.itemmodels.model_list import shown_name
 from app.desktop.itemmodels.model_rows import LevelChoice, Matrix, QuantiseOffer, QuantiseOrder
 from app.desktop.rendering.plain import isolated, shortened, tool_tip_text
 from app.desktop.theme.glyphs import GlyphButton
+from app.desktop.theme.look import set_look
 from app.desktop.theme.theme import Theme
 from app.desktop.widgets.check_box import CheckBox
 from app.desktop.widgets.figures import bytes_text
 from app.desktop.widgets.file_choice import ask_for_file
 from app.desktop.widgets.models_details import breakable
 from app.desktop.widgets.plain_label import plain_label
+from app.desktop.widgets.scroll_area import scroll_area
 from app.desktop.widgets.still_combo_box import StillComboBox
 
 _MAX_TEXT = 400
@@ -266,10 +267,8 @@ class QuantisePanel(QWidget):
     def _say(self, label: QLabel, text: str, *, role: str = "") -> None:
         label.setText(shortened(text, 2 * _MAX_TEXT))
         label.setVisible(bool(text))
-        if role and label.property("role") != role:
-            label.setProperty("role", role)
-            label.style().unpolish(label)
-            label.style().polish(label)
+        if role:
+            set_look(label, "role", role)
 
     def _build(self) -> None:
         body = QWidget()
@@ -291,11 +290,7 @@ class QuantisePanel(QWidget):
         for part in (*parts, self._disk, self.start_button):
             self._box.addWidget(part)
         self._box.addStretch(1)
-        area = QScrollArea()
-        area.setWidgetResizable(True)
-        area.setFocusPolicy(Qt.FocusPolicy.NoFocus)
-        area.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
-        area.setWidget(body)
+        area = scroll_area(body)
         outer = QVBoxLayout(self)
         outer.setContentsMargins(0, 0, 0, 0)
         outer.addWidget(area)
