@@ -16,7 +16,7 @@ from app.desktop.session.model_session import ModelSession
 from app.desktop.session.turns import ReplyState, ReplyTurn
 from app.desktop.session.user_settings import UserSettings
 from app.desktop.widgets.adapter_panel import AdapterPanel
-from app.desktop.widgets.file_choice import ask_for_file
+from app.desktop.widgets.file_dialog import ask_for_file
 from app.desktop.widgets.main_window import MainWindow
 from app.desktop.widgets.notices import Notice
 from engine import AdapterMismatch

@@ -15,7 +15,7 @@ from app.desktop.session.model_session import ModelSession, ModelState
 from app.desktop.session.user_settings import UserSettings
 from app.desktop.widgets.draft_panel import DraftPanel
 from app.desktop.widgets.figures import bytes_text
-from app.desktop.widgets.file_choice import ask_for_file
+from app.desktop.widgets.file_dialog import ask_for_file
 from app.desktop.widgets.main_window import MainWindow
 from app.desktop.widgets.notices import Notice
 from app.speculation import DraftChoice, draft_choice, draft_params, kept_choice

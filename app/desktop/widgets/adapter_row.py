@@ -9,7 +9,7 @@ from app.desktop.session.chat_adapters import MAX_SCALE
 from app.desktop.theme.look import set_look
 from app.desktop.theme.theme import Theme
 from app.desktop.widgets.figures import bytes_text, count_text
-from app.desktop.widgets.file_row import FileRow
+from app.desktop.widgets.file_choice import FileChoice
 from app.desktop.widgets.param_row import ParamRow
 from engine import ParamInfo
 
@@ -27,7 +27,7 @@ _STRENGTH = ParamInfo(
 )
 
 
-class AdapterRow(FileRow):
+class AdapterRow(FileChoice):
     """One adapter.
 
     Signals:

@@ -13,7 +13,7 @@ from app.desktop.theme.theme import Theme
 from app.desktop.widgets.compare_lane import SeriesDot
 from app.desktop.widgets.compare_setup_settings import ColumnSettings
 from app.desktop.widgets.figures import bytes_text
-from app.desktop.widgets.file_choice import ask_for_file
+from app.desktop.widgets.file_dialog import ask_for_file
 from app.desktop.widgets.fold_section import FoldSection
 from app.desktop.widgets.still_combo_box import StillComboBox
 

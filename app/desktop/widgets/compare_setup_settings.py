@@ -10,7 +10,7 @@ from app.desktop.rendering.plain import isolated, shortened, tool_tip_text
 from app.desktop.session.chat_adapters import MAX_SCALE
 from app.desktop.session.compare_setup import CACHE_TYPES, MAX_THREADS, ColumnSetup
 from app.desktop.theme.theme import Theme
-from app.desktop.widgets.file_choice import ask_for_file
+from app.desktop.widgets.file_dialog import ask_for_file
 from app.desktop.widgets.plain_label import plain_label
 from app.desktop.widgets.still_combo_box import StillComboBox
 from app.desktop.widgets.still_spin_box import StillNumberBox, StillSpinBox

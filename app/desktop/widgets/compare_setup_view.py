@@ -34,7 +34,7 @@ from app.desktop.theme.theme import Theme
 from app.desktop.widgets.compare_chat_choice import ChatChoice
 from app.desktop.widgets.compare_setup_cards import ColumnCards
 from app.desktop.widgets.compare_setup_words import mode_help, summary
-from app.desktop.widgets.file_choice import ask_for_file
+from app.desktop.widgets.file_dialog import ask_for_file
 from app.desktop.widgets.plain_label import plain_label
 from app.desktop.widgets.still_combo_box import StillComboBox
 from app.desktop.widgets.still_spin_box import StillSpinBox

@@ -8,7 +8,7 @@ from PySide6.QtWidgets import QWidget
 from app.desktop.rendering.plain import isolated, shortened, tool_tip_text
 from app.desktop.theme.theme import Theme
 from app.desktop.widgets.figures import bytes_text
-from app.desktop.widgets.file_row import FileRow
+from app.desktop.widgets.file_choice import FileChoice
 
 if TYPE_CHECKING:
     from app.draft_models import DraftCandidate
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 _MAX_NAME, _MAX_TEXT = 60, 300
 
 
-class DraftRow(FileRow):
+class DraftRow(FileChoice):
     """One candidate.
 
     Signals:

@@ -9,13 +9,13 @@ from PySide6.QtWidgets import QLabel, QPushButton, QVBoxLayout, QWidget
 
 from app.desktop.rendering.plain import breakable
 from app.desktop.theme.theme import Theme
-from app.desktop.widgets.file_row import FileRow
+from app.desktop.widgets.file_choice import FileChoice
 from app.desktop.widgets.limited_rows import LimitedRows
 from app.desktop.widgets.param_row import new_note, place_in_tab_order
 
 _FIRST_OTHERS = 4
 _ROWS_AT_ONCE = 2  # so that the window is never held up
-_Row = TypeVar("_Row", bound=FileRow)
+_Row = TypeVar("_Row", bound=FileChoice)
 
 
 class FilePanel(QWidget, Generic[_Row]):

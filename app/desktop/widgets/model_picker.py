@@ -11,7 +11,7 @@ from app.desktop.rendering.plain import action_text, isolated, shortened, tool_t
 from app.desktop.session.model_session import ModelSession, ModelState, Starter
 from app.desktop.theme.glyphs import paint_glyph
 from app.desktop.theme.theme import Theme
-from app.desktop.widgets.file_choice import ask_for_file
+from app.desktop.widgets.file_dialog import ask_for_file
 
 _MAX_RECENT = 5
 

@@ -18,7 +18,7 @@ from app.desktop.theme.look import set_look
 from app.desktop.theme.theme import Theme
 from app.desktop.widgets.check_box import CheckBox
 from app.desktop.widgets.figures import bytes_text
-from app.desktop.widgets.file_choice import ask_for_file
+from app.desktop.widgets.file_dialog import ask_for_file
 from app.desktop.widgets.models_details import breakable
 from app.desktop.widgets.plain_label import plain_label
 from app.desktop.widgets.scroll_area import scroll_area
