@@ -3,7 +3,6 @@
 import argparse
 import contextlib
 import datetime
-import platform
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -23,7 +22,7 @@ from app.bench import (
     run_scenarios,
     summarise,
 )
-from app.bench.record import MachineRecord, ModelRecord, processor_name
+from app.bench.record import ModelRecord, machine_record
 from app.bench.report import Row, differences
 from app.bench.statistics import median_ratio
 from app.cli.arguments import whole_number
@@ -31,7 +30,6 @@ from app.cli.draft_commands import with_words
 from app.cli.outcome import ExitCode, print_event
 from app.cli.streams import is_terminal
 from app.cli.terminal_text import one_line, safe_text
-from app.energy import EnergyMeter
 from app.errors import SettingsError, StoreError, UsageError
 from app.known_models import KnownModels
 from app.model_choice import choose_model
@@ -160,14 +158,7 @@ def _measure(make: Callable[[], EngineClient], target: _Target, paths: Paths, *,
         created_at=datetime.datetime.now().astimezone().isoformat(timespec="seconds"),
         program=__version__,
         engine=engine,
-        machine=MachineRecord(
-            system=platform.platform(),
-            processor=processor_name(),
-            python=platform.python_version(),
-            before=before,
-            after=machine_state(),
-            power=EnergyMeter(settings.power_watts).source,
-        ),
+        machine=machine_record(before, machine_state(), watts=settings.power_watts),
         model=ModelRecord(label=target.label, path=target.path, fingerprint=target.fingerprint, description=model),
         params=target.params,
         plan=target.plan,

@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from PySide6.QtCore import QObject
-from PySide6.QtWidgets import QFileDialog
 
 from app.desktop.bridge.background import Background
 from app.desktop.bridge.engine_bridge import EngineBridge
@@ -16,6 +15,7 @@ from app.desktop.session.model_session import ModelSession, ModelState
 from app.desktop.session.user_settings import UserSettings
 from app.desktop.widgets.draft_panel import DraftPanel
 from app.desktop.widgets.figures import bytes_text
+from app.desktop.widgets.file_dialog import ask_for_file
 from app.desktop.widgets.main_window import MainWindow
 from app.desktop.widgets.notices import Notice
 from app.speculation import DraftChoice, draft_choice, draft_params, kept_choice
@@ -162,11 +162,7 @@ class DraftPresenter(QObject):
         self._panel.mode.setEnabled(bool(self._model_key))
 
     def _ask(self) -> None:
-        dialog = QFileDialog(self._window, self.tr("Choose a draft model"), "", self.tr("Models (*.gguf)"))
-        dialog.setFileMode(QFileDialog.FileMode.ExistingFile)
-        dialog.fileSelected.connect(self.add)
-        dialog.finished.connect(dialog.deleteLater)
-        dialog.open()
+        ask_for_file(self._window, self.tr("Choose a draft model"), self.add, kinds=self.tr("Models (*.gguf)"))
 
     # What the engine makes of it
 
