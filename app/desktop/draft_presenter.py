@@ -19,7 +19,7 @@ from app.desktop.widgets.figures import bytes_text
 from app.desktop.widgets.main_window import MainWindow
 from app.desktop.widgets.notices import Notice
 from app.speculation import DraftChoice, draft_choice, draft_params, kept_choice
-from engine import DraftDescription, DraftMode, ErrorInfo, ModelDescription
+from engine import DraftDescription, DraftMode, ErrorInfo, ModelDescription, ModelParams
 
 if TYPE_CHECKING:
     from app.draft_models import DraftCandidate, DraftCheck, DraftFiles, FoundDrafts
@@ -64,6 +64,8 @@ class DraftPresenter(QObject):
         self._look = self._check = 0  # numbers of the latest look and check
         self._request_id: str | None = None
         self._told: str | None = None  # the draft model that the engine was told of, with the model that is loaded
+        self._draft: DraftDescription | None = None  # the same, once it is loaded
+        self._was_choosing = False  # another model, while the one before is still loaded
         panel.mode_chosen.connect(self._on_mode_chosen)
         panel.draft_chosen.connect(self._on_draft_chosen)
         panel.add_requested.connect(self._ask)
@@ -94,10 +96,10 @@ class DraftPresenter(QObject):
             self._looked_for = None
             self._panel.set_found((), note=self.tr("Load a model to see which others can draft for it."))
             return
-        target, params = chosen.path, self._model.params
+        target, params, path = chosen.path, self._model.params, self.choice.path
         self._looked_for = target
         self._background.run(
-            lambda: self._opened().find(target, params=params),
+            lambda: _found_with(self._opened(), target, path, params),
             lambda found: self._on_found(number, found),
             lambda error: self._on_not_found(number, error),
         )
@@ -109,7 +111,7 @@ class DraftPresenter(QObject):
             target, params = chosen.path, self._model.params
             self._background.run(
                 lambda: _candidate(path, self._opened().check(target, Path(path), params=params)),
-                self._on_added,
+                lambda candidate: self._on_added(target, candidate),
                 self._on_fault,
             )
 
@@ -172,15 +174,19 @@ class DraftPresenter(QObject):
 
     def _on_model_changed(self) -> None:
         self._show_choice()
-        chosen = self._model.chosen
-        if self._model.state is not ModelState.READY:
-            self._told, self._request_id = None, None
+        chosen, state = self._model.chosen, self._model.state
+        was_choosing, self._was_choosing = self._was_choosing, state is ModelState.CHOOSING
+        if state is ModelState.READY and was_choosing:  # the model stays, and its draft model with it
+            self._apply()
+        elif state not in (ModelState.READY, ModelState.CHOOSING):
+            self._check += 1
+            self._told = self._draft = self._request_id = None
             self._panel.set_status("")
         if (chosen.path if chosen is not None else None) != self._looked_for or self._looked_for is None:
             self.look_again()
 
     def _on_loaded(self, _: ModelDescription) -> None:
-        self._told = None
+        self._told = self._draft = None
         self._apply()
 
     def _apply(self) -> None:
@@ -191,9 +197,7 @@ class DraftPresenter(QObject):
         if self._model.state is not ModelState.READY or chosen is None:
             return
         if path is None:
-            if self._told is not None:
-                self._told = None
-                self._request_id = self._bridge.set_draft(None, draft_params(self._model.params))
+            self._let_go()
             needs = choice.mode in _NEEDS_DRAFT
             self._panel.set_status(
                 self.tr("The draft model is not used with this choice.") if choice.path else "",
@@ -201,8 +205,9 @@ class DraftPresenter(QObject):
             )
             return
         if path == self._told:
+            self._show_told()
             return
-        self._panel.set_status(self.tr("The draft model is loaded …"))
+        self._panel.set_status(self.tr("Loading the draft model …"))
         number, target, params = self._check, chosen.path, self._model.params
         self._background.run(
             lambda: self._opened().check(target, Path(path), params=params),
@@ -214,13 +219,29 @@ class DraftPresenter(QObject):
         if number != self._check:
             return
         if check.reason:
+            self._let_go()
             self._refuse(check.reason, check.hint)
         else:
-            self._told = path
+            self._told, self._draft = path, None
             self._request_id = self._bridge.set_draft(path, draft_params(self._model.params))
 
     def _on_set(self, request_id: str, draft: DraftDescription | None) -> None:
-        if request_id != self._request_id or draft is None:
+        if request_id == self._request_id and draft is not None:
+            self._draft = draft
+            if self.choice.wanted_path == self._told:
+                self._show_told()
+
+    def _let_go(self) -> None:
+        """Have the engine free the draft model that it was told of."""
+        if self._told is not None:
+            self._told = self._draft = None
+            self._request_id = self._bridge.set_draft(None, draft_params(self._model.params))
+
+    def _show_told(self) -> None:
+        """Say what has become of the draft model that the engine was told of."""
+        draft = self._draft
+        if draft is None:
+            self._panel.set_status(self.tr("Loading the draft model …"))
             return
         name = isolated(shortened(draft.name or Path(draft.path).stem, _MAX_NAME))
         words = self.tr("{name} drafts: {type}, {size} of memory.")
@@ -228,7 +249,7 @@ class DraftPresenter(QObject):
 
     def _on_refused(self, request_id: str, error: ErrorInfo) -> None:
         if request_id == self._request_id:
-            self._told = None
+            self._told = self._draft = None
             self._refuse(error.message, error.hint)
 
     def _refuse(self, reason: str, hint: str) -> None:
@@ -259,7 +280,9 @@ class DraftPresenter(QObject):
         if number == self._look:
             self._panel.set_found((), note=message)
 
-    def _on_added(self, candidate: "DraftCandidate") -> None:
+    def _on_added(self, target: Path, candidate: "DraftCandidate") -> None:
+        if self._model.chosen is None or self._model.chosen.path != target:
+            return  # it was looked at for another model
         self._panel.add(candidate)
         if not candidate.check.reason:
             self._on_draft_chosen(str(candidate.path))
@@ -278,6 +301,15 @@ def files_beside_model() -> "DraftFiles":
     from app.draft_models import DraftFiles
 
     return DraftFiles()
+
+
+def _found_with(files: "DraftFiles", target: Path, path: str, params: ModelParams) -> "FoundDrafts":
+    """Return what could draft, and in any case what has become of the file that is chosen, wherever it lies."""
+    found = files.find(target, params=params)
+    if not path or path in {str(candidate.path) for candidate in found.candidates}:
+        return found
+    chosen = _candidate(path, files.check(target, Path(path), params=params))
+    return dataclasses.replace(found, candidates=(chosen, *found.candidates))
 
 
 def _candidate(path: str, check: "DraftCheck") -> "DraftCandidate":
