@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 
 _LOG = logging.getLogger(__name__)
 _MAX_NAME = 60
+_NOTICE = "draft"
 _WITH_DRAFT = {DraftMode.OFF: DraftMode.MODEL, DraftMode.NGRAM: DraftMode.BOTH}
 _NEEDS_DRAFT = (DraftMode.MODEL, DraftMode.BOTH)
 
@@ -161,7 +162,8 @@ class DraftPresenter(QObject):
     def _show_choice(self) -> None:
         choice = self.choice
         self._panel.set_choice(choice.mode, choice.path)
-        self._panel.mode.setEnabled(bool(self._model_key))
+        for widget in (self._panel.mode, self._panel.add_button):
+            widget.setEnabled(bool(self._model_key))
 
     def _ask(self) -> None:
         dialog = QFileDialog(self._window, self.tr("Choose a draft model"), "", self.tr("Models (*.gguf)"))
@@ -196,11 +198,14 @@ class DraftPresenter(QObject):
         self._check += 1
         if self._model.state is not ModelState.READY or chosen is None:
             return
+        self._window.notices.dismiss(_NOTICE)
         if path is None:
             self._let_go()
             needs = choice.mode in _NEEDS_DRAFT
             self._panel.set_status(
-                self.tr("The draft model is not used with this choice.") if choice.path else "",
+                self.tr("The draft model is not used with this choice.")
+                if choice.path
+                else self._status_without(choice),
                 problem=self.tr("Choose a draft model below.") if needs else "",
             )
             return
@@ -231,6 +236,12 @@ class DraftPresenter(QObject):
             if self.choice.wanted_path == self._told:
                 self._show_told()
 
+    def _status_without(self, choice: DraftChoice) -> str:
+        """Return what is said where there is no draft model: a line, too, so that nothing moves when there is one."""
+        if choice.mode in _NEEDS_DRAFT:
+            return ""
+        return self.tr("The chat's own text drafts.") if choice.is_on else self.tr("Nothing is drafted.")
+
     def _let_go(self) -> None:
         """Have the engine free the draft model that it was told of."""
         if self._told is not None:
@@ -243,9 +254,10 @@ class DraftPresenter(QObject):
         if draft is None:
             self._panel.set_status(self.tr("Loading the draft model …"))
             return
-        name = isolated(shortened(draft.name or Path(draft.path).stem, _MAX_NAME))
-        words = self.tr("{name} drafts: {type}, {size} of memory.")
-        self._panel.set_status(words.format(name=name, type=draft.type_name, size=bytes_text(draft.total_bytes)))
+        name = self._panel.title_of(draft.path) or draft.name or Path(draft.path).stem
+        name = isolated(shortened(name, _MAX_NAME))
+        words = self.tr("{name} drafts: {size} of memory.")
+        self._panel.set_status(words.format(name=name, size=bytes_text(draft.total_bytes)))
 
     def _on_refused(self, request_id: str, error: ErrorInfo) -> None:
         if request_id == self._request_id:
@@ -256,7 +268,7 @@ class DraftPresenter(QObject):
         """Say why the draft model is not used; replies go on without it."""
         self._panel.set_status("", problem=f"{reason} {hint}".strip())
         goes_on = self.tr("Replies go on without it. {hint}").format(hint=isolated(hint)).rstrip()
-        self._show_notice(Notice(key="draft", text=isolated(reason), hint=goes_on))
+        self._show_notice(Notice(key=_NOTICE, text=isolated(reason), hint=goes_on))
 
     # The files there are
 
@@ -271,6 +283,8 @@ class DraftPresenter(QObject):
         is_chosen = bool(self.choice.path)
         suggestion = "" if found.suggestion is None or is_chosen else suggestion_text(found.suggestion)
         self._panel.set_found(found.candidates, note=note, suggestion=suggestion)
+        if self._draft is not None and self.choice.wanted_path == self._told:  # which has its title now
+            self._show_told()
 
     def _on_not_found(self, number: int, error: Exception) -> None:
         message = getattr(error, "message", None)

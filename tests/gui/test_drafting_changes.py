@@ -91,7 +91,7 @@ def accept(desk: Desk, path: str) -> None:
         path=path, name=path, type_name="Q4_0", device="CPU", weight_bytes=1, total_bytes=1 << 20, load_s=0.1
     )
     desk.client.emit(DraftSet(request_id=desk.client.last(SetDraft).request_id, draft=draft))
-    desk.qtbot.waitUntil(lambda: path in panel_of(desk).status)
+    desk.qtbot.waitUntil(lambda: "drafts: 1 MiB" in panel_of(desk).status)
 
 
 def test_draft_before_is_freed_when_the_next_one_is_refused_by_its_header(open_desk: Callable[..., Desk]) -> None:
@@ -119,7 +119,7 @@ def test_status_is_that_of_the_draft_in_use_when_a_person_goes_back_to_it(
     if not is_loaded:
         assert panel_of(desk).status == "Loading the draft model …"
         accept(desk, GOOD)
-    assert GOOD in panel_of(desk).status
+    assert "good drafts" in panel_of(desk).status
     assert desk.client.count(SetDraft) == 1
 
 
@@ -152,7 +152,7 @@ def test_draft_stays_known_when_the_model_stays_after_all(how: str, open_desk: C
     if how == "cancelled":
         desk.parts.model.cancel()
     desk.qtbot.waitUntil(lambda: desk.parts.model.state is ModelState.READY)
-    assert GOOD in panel_of(desk).status
+    assert "good drafts" in panel_of(desk).status
     assert desk.client.count(SetDraft) == 1
     panel_of(desk).mode_chosen.emit(DraftMode.OFF)
     desk.qtbot.waitUntil(lambda: desk.client.last(SetDraft).path is None)
@@ -176,3 +176,48 @@ def test_draft_looked_at_for_a_model_is_not_set_for_the_next_one(
     desk.qtbot.waitUntil(lambda: desk.parts.model.state is ModelState.READY)
     assert desk.client.count(SetDraft) == 0
     assert presenter.choice.path == ""
+
+
+def test_notice_about_a_draft_goes_when_another_is_chosen(open_desk: Callable[..., Desk]) -> None:
+    desk = open_desk(drafting={"starter": {"mode": "model", "path": ALIEN}})
+    desk.qtbot.waitUntil(lambda: [notice.key for notice in desk.window.notices.notices] == ["draft"])
+    press(desk, "good")
+    accept(desk, GOOD)
+    assert desk.window.notices.notices == []
+
+
+def test_rows_stay_where_they_are_when_one_is_chosen(open_desk: Callable[..., Desk]) -> None:
+    desk = open_desk()
+    panel = panel_of(desk)
+    desk.qtbot.waitUntil(lambda: panel.is_filled and len(panel.rows) == 3)
+    places = [panel.rows[0].pos().y()]
+    press(desk, "good")
+    desk.qtbot.waitUntil(lambda: panel.status == "Loading the draft model …")
+    places.append(panel.rows[0].pos().y())
+    accept(desk, GOOD)
+    places.append(panel.rows[0].pos().y())
+    assert len(set(places)) == 1
+
+
+def test_draft_is_called_as_in_the_list(open_desk: Callable[..., Desk]) -> None:
+    desk = open_desk()
+    press(desk, "good")
+    accept(desk, GOOD)
+    assert panel_of(desk).status == "good drafts: 1 MiB of memory."
+
+
+def test_nothing_can_be_chosen_without_a_model(make_desk: Callable[..., Desk], files: Files) -> None:
+    desk = make_desk(draft_files=lambda: files)
+    panel = panel_of(desk)
+    assert not panel.add_button.isEnabled() and not panel.mode.isEnabled()
+    desk.load()
+    assert panel.add_button.isEnabled() and panel.mode.isEnabled()
+
+
+def test_no_mode_is_cut(open_desk: Callable[..., Desk]) -> None:
+    desk = open_desk()
+    box = panel_of(desk).mode.box
+    for number in range(box.count()):
+        box.setCurrentIndex(number)
+        desk.qtbot.waitUntil(lambda: box.width() >= box.sizeHint().width())
+    assert box.sizeHint().width() >= box.fontMetrics().horizontalAdvance("Draft model") + 30
