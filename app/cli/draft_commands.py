@@ -103,7 +103,11 @@ def _draft_path(text: str, paths: Paths | None) -> str:
         path = model_path(text, paths)
     except ModelFileMissing as error:
         raise UsageError(error.message, hint) from error
-    if not path.exists():
+    try:
+        is_there = path.exists()
+    except OSError:  # a name too long
+        is_there = False
+    if not is_there:
         raise UsageError(f"There is no draft model {text}.", hint)
     return str(path)
 

@@ -9,6 +9,7 @@ from app.cli.chat_plan import ChatPlan
 from app.cli.interactive import InteractiveChat
 from app.cli.outcome import ExitCode
 from app.cli.session import ChatSession
+from app.errors import UsageError
 from app.paths import Paths, find_paths
 from app.settings import SettingsStore
 from app.speculation import DraftChoice
@@ -122,3 +123,9 @@ def test_draft_is_not_loaded_for_a_reproducible_reply(
     out, err = capsys.readouterr()
     assert (out, err.count("\n")) == ("ok\n", 2)
     assert err.startswith("fireside: A reproducible reply is not drafted")
+
+
+@pytest.mark.parametrize("name", ["x" * 5_000, f"{'x' * 300}.gguf", "~nobody-of-this-name/x.gguf"])
+def test_name_of_no_file_is_refused_in_a_sentence_when_the_system_does_not_take_it(name: str, paths: Paths) -> None:
+    with pytest.raises(UsageError, match="There is no"):
+        chat(paths, ScriptedClient(), "--draft", name)
