@@ -293,12 +293,15 @@ class InteractiveChat:
     def _load_draft(self) -> None:
         """Load the draft model that is wanted; one that is not used any more gives its memory back."""
         had_draft, self._has_draft = self._has_draft, False
+        if self._plan.drafting.wanted_path is not None:
+            print("\rLoading the draft model ...", end="", flush=True)
         with self._session.interrupted_by_ctrl_c(), without_echo():
             outcome = load_draft(self._session, self._plan.path, self._plan.drafting, self._plan.params)
             self._has_draft = outcome is not None and outcome.draft is not None
             if had_draft and not self._has_draft:
                 self._session.set_draft(None, self._plan.params)
         if outcome is not None:
+            print("\r\x1b[K", end="", flush=True)
             show_refused(outcome)
             for sentence in draft_sentences(outcome):
                 print(wrapped(safe_text(sentence)))

@@ -129,3 +129,12 @@ def test_draft_is_not_loaded_for_a_reproducible_reply(
 def test_name_of_no_file_is_refused_in_a_sentence_when_the_system_does_not_take_it(name: str, paths: Paths) -> None:
     with pytest.raises(UsageError, match="There is no"):
         chat(paths, ScriptedClient(), "--draft", name)
+
+
+def test_load_of_a_draft_is_seen_while_it_lasts(
+    talk: Callable[..., ExitCode], draft: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    talk(ScriptedClient(), [f"/draft {draft}", "/draft none"])
+    out = capsys.readouterr().out
+    assert out.count("\rLoading the draft model ...\r\x1b[Ksmall drafts") == 1
+    assert out.count("Loading the draft model") == 1
