@@ -243,7 +243,11 @@ class ChatSession:
             KeyboardInterrupt: it was given up.
         """
         command = SetDraft(request_id=self._next_id("draft"), path=path, params=params)
-        return self._only_answer(command, DraftSet).draft
+        try:
+            return self._only_answer(command, DraftSet).draft
+        except KeyboardInterrupt:  # its load cannot be stopped
+            self._send(SetDraft(request_id=self._next_id("draft"), path=None, params=params))
+            raise
 
     def prepare(
         self,
