@@ -29,6 +29,7 @@ class KeptReply(msgspec.Struct, frozen=True, kw_only=True):
         chat_ids: the chats that have it; empty where it belongs to none, and is not written.
         seconds: that it took when it was computed.
         num_prompt_tokens, num_thinking_tokens, seed: as in its metrics then.
+        mac: of all the others, by the key of the folder; see `folder_key.signed`. Empty in memory.
     """
 
     key: str
@@ -42,6 +43,7 @@ class KeptReply(msgspec.Struct, frozen=True, kw_only=True):
     num_prompt_tokens: int
     num_thinking_tokens: int
     seed: int | None
+    mac: bytes = b""
 
 
 def reply_bytes(reply: KeptReply) -> bytes:
