@@ -1,7 +1,7 @@
 """The key of a folder of the prompt cache: what was not written with it is not read.
 
-Checksums tell that a file is as it was written, not who wrote it, and a state that no context has made ends the process
-in native code. Whoever can read the key can change the folder's files anyway.
+Checksums tell that a file is as it was written, not who wrote it, and llama.cpp takes states that no context has made:
+some have positions after which no step can be computed. Whoever can read the key can change the folder's files anyway.
 """
 
 import contextlib
