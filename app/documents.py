@@ -14,7 +14,7 @@ from app.pdf_text import read_pdf
 from app.text_decoding import decode_pieces
 from engine import clean_text
 
-MAX_TEXT_BYTES = 8 << 20
+MAX_TEXT_BYTES = 4 << 20
 MAX_PDF_BYTES = 64 << 20
 _PDF_MARK, _PDF_MARK_WITHIN = b"%PDF-", 1024
 _KINDS = "Attach a text, Markdown, code or PDF file."

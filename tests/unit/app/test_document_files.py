@@ -8,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from app import text_decoding
+from app.document_text import beginning_of, split_documents
 from app.documents import read_document
 from app.errors import AttachmentError
 from tests.support.pdf_files import pdf_of
@@ -57,3 +58,14 @@ def test_line_ends_are_joined_when_they_lie_in_two_pieces(size: int, tmp_path: P
     monkeypatch.setattr(text_decoding, "_PIECE_BYTES", size)
     (tmp_path / "a.txt").write_bytes(b"one\r\ntwo\rthree\n\r\nfour\r")
     assert read_document(tmp_path / "a.txt").document.text == "one\ntwo\nthree\n\nfour"
+
+
+_MARKS = ('<document name="a.md">\n', '<document-2 name="a">\n', '<document name="a  b">\n', "\n</document>\n\n")
+_PARTS = st.sampled_from([*_MARKS, "\n</document-2>\n\n", "text", "</document>", "\n"])
+
+
+@given(st.lists(_PARTS, max_size=7).map("".join), st.integers(1, 9))
+def test_beginning_is_that_of_the_only_document_when_a_text_is_taken_apart(text: str, num_chars: int):
+    documents, rest = split_documents(text)
+    only = documents[0]._replace(text=documents[0].text[:num_chars]) if len(documents) == 1 and not rest else None
+    assert beginning_of(text, num_chars) == only
