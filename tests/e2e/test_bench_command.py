@@ -25,11 +25,6 @@ def command(*arguments: str | Path) -> list[str]:
     return [sys.executable, "-m", "app", "bench", *map(str, arguments)]
 
 
-def keep_to_one_core() -> None:
-    """Let one thread compute: several wait for each other for ever where other tests use the same cores."""
-    os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})
-
-
 def test_starter_is_measured_and_its_bandwidth_remembered(tmp_path: Path) -> None:
     folder = ("--data-dir", tmp_path / "data")
     flags = ("--repeats", "1", "--prompt-tokens", "16", "--json")
@@ -40,7 +35,7 @@ def test_starter_is_measured_and_its_bandwidth_remembered(tmp_path: Path) -> Non
         timeout=110,
         check=True,
         text=True,
-        preexec_fn=keep_to_one_core if sys.platform == "linux" else None,
+        **ON_ONE_CORE,
     )
     *lines, last = [json.loads(line) for line in first.stdout.splitlines()]
     assert [line["name"] for line in lines] == NAMES
