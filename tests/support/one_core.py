@@ -1,7 +1,7 @@
 """Lets a program under test compute on one core, each of the processes that share the tests on another one.
 
-Threads of one step wait for each other at every layer, and spin meanwhile. Two programs with a thread for each core take
-turns there, so that all four wait for threads that do not run: twice to four times the time of one thread each.
+Threads of one step wait for each other at every layer, and spin meanwhile. Two programs with a thread for each
+core take turns there, and wait for threads that do not run: twice to four times the time of one thread each.
 """
 
 import os
