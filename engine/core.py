@@ -344,7 +344,7 @@ class Engine:
             held = sequence.prompt_tokens if sequence.stop_string else [*sequence.slot.tokens]
             sequence.slot.rewritten = sequence.rewritten_span
             self._ledger.note(sequence.prompt.chat_id, held, sequence.adapters, sequence.slot.rewritten)
-            self.idle.note_reply(sequence.slot, sequence.tokens_ahead(reason))
+            self.idle.note_reply(sequence.slot, sequence.tokens_ahead())
             self.room.note_end(sequence)
         self._end(sequence)
         self._events.extend(sequence.finish(reason, self._peak_memory()))

@@ -65,6 +65,7 @@ class SnapshotHeader(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tr
         written_at: seconds since 1970; two files of the same tokens differ in it, and so in every checksum.
         name: under which it is kept; empty where it is kept of itself.
         rewritten: between which tokens a template may write the last reply anew; None where it does not.
+        mac: of all the others, by the key of the folder; see `folder_key.signed`.
     """
 
     model: str
@@ -79,6 +80,7 @@ class SnapshotHeader(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tr
     written_at: float
     name: str = ""
     rewritten: tuple[int, int] | None = None
+    mac: bytes = b""
 
     @property
     def is_shared(self) -> bool:

@@ -243,7 +243,11 @@ class ChatSession:
             KeyboardInterrupt: it was given up.
         """
         command = SetDraft(request_id=self._next_id("draft"), path=path, params=params)
-        return self._only_answer(command, DraftSet).draft
+        try:
+            return self._only_answer(command, DraftSet).draft
+        except KeyboardInterrupt:  # its load cannot be stopped
+            self.send(SetDraft(request_id=self._next_id("draft"), path=None, params=params))
+            raise
 
     def prepare(
         self,
@@ -271,11 +275,7 @@ class ChatSession:
                     pass
 
     def describe_cache(self) -> CacheDescribed:
-        """Return what is kept of prompts.
-
-        Raises:
-            EngineError: the engine did not start, or died.
-        """
+        """Return what is kept of prompts, as long as the engine lives."""
         return self._only_answer(DescribeCache(request_id=self._next_id("cache")), CacheDescribed)
 
     def render(self, messages: tuple[ChatMessage, ...], options: PromptOptions = USUAL_OPTIONS) -> str:
