@@ -130,11 +130,32 @@ class ModelDrafter:
 
     def catch_up(self, seq_id: int, tokens: Sequence[int], *, max_tokens: int) -> int:
         """Read at most so many of the tokens before the last; return how many are still missing."""
-        missing = self.num_behind(seq_id, tokens)
-        end = len(tokens) - 1 - max(missing - max_tokens, 0)
-        if missing > 0 and self.can_hold(len(tokens)):
-            self._read(seq_id, tokens, end, {seq_id})
-        return len(tokens) - 1 - len(self._held[seq_id].tokens)
+        return self.catch_up_many([(seq_id, tokens)], max_tokens=max_tokens)[0]
+
+    def catch_up_many(self, chats: Sequence[tuple[int, Sequence[int]]], *, max_tokens: int) -> list[int]:
+        """Read in common steps for different sequences; return how many tokens each still misses before its draft.
+
+        Args:
+            max_tokens: of each sequence.
+        """
+        together, unread = {seq_id for seq_id, _ in chats}, {}
+        for seq_id, tokens in chats:
+            missing = self.num_behind(seq_id, tokens)
+            if missing > self._joins_last and self.can_hold(len(tokens)):
+                start = len(self._held[seq_id].tokens)
+                unread[seq_id] = tokens[start : start + min(missing, max_tokens)]
+        while unread:
+            step, room = {}, self._max_step
+            for seq_id, piece in unread.items():
+                step[seq_id] = piece[:room]
+                room -= len(step[seq_id])
+            step = {seq_id: piece for seq_id, piece in step.items() if piece}
+            if not self._decode(step, together, wants_logits=False):
+                break
+            rest = {seq_id: piece[len(step.get(seq_id, ())) :] for seq_id, piece in unread.items()}
+            unread = {seq_id: piece for seq_id, piece in rest.items() if piece}
+        missing_now = [len(tokens) - 1 - len(self._held[seq_id].tokens) for seq_id, tokens in chats]
+        return [0 if number <= self._joins_last else number for number in missing_now]
 
     def draft(
         self,
