@@ -65,18 +65,20 @@ class ModelDrafter:
     Args:
         backend: owned from now on; its sequences have the numbers of the target's.
         vocabulary_size: of the target: other tokens are never proposed.
+        n_threads: of its steps; 0 takes as many as the target's have.
 
     Raises:
         CannotTrim: its memory cannot take refused drafts back.
     """
 
-    def __init__(self, backend: Backend, *, vocabulary_size: int) -> None:
+    def __init__(self, backend: Backend, *, vocabulary_size: int, n_threads: int = 0) -> None:
         if backend.description.memory not in (MemoryKind.PLAIN, MemoryKind.WINDOW):
             raise CannotTrim(
                 f"{backend.description.name} cannot draft: its memory cannot take back tokens that were refused.",
                 "Choose a draft model without recurrent layers.",
             )
         self.backend = backend
+        self._n_threads = n_threads
         self._num_own_ids = len(backend.vocabulary.pieces)
         self._num_ids = min(vocabulary_size, self._num_own_ids)
         self._is_short = self._num_own_ids < vocabulary_size
@@ -110,6 +112,11 @@ class ModelDrafter:
             sampler.close()
             self.forget(0)
         return times
+
+    def set_threads(self, count: int) -> None:
+        """Say with how many threads the target computes."""
+        count = self._n_threads or count
+        self.backend.set_threads(count, count)
 
     def new_sampler(self, params: SamplingParams, seed: int) -> DraftSampler:
         """Return what draws the drafts of a request."""

@@ -42,6 +42,7 @@ _ARMS = {
     DraftMode.AUTO: frozenset({Arm.NGRAM, Arm.MODEL}),
 }
 _NO_MODEL = "There is no draft model beside this model."
+_NOT_YET = "The draft model is still being loaded."
 _NO_WAY_BACK = "This model's memory cannot take refused drafts back, so nothing is drafted."
 _REPRODUCIBLE = "A reproducible reply is computed token by token."
 _ROUNDED = "This model rounds several tokens at once otherwise than one by one, so strict drafting cannot draft."
@@ -68,6 +69,7 @@ class Speculator:
         calibration: of what its steps take.
         referee: makes what decides for one reply.
         clock: seconds.
+        awaits_model: whether a draft model is being loaded.
     """
 
     def __init__(self, backend: Backend, cache: KVCache, threads: StepThreads) -> None:
@@ -81,6 +83,7 @@ class Speculator:
         self._draft_times = DraftTimes()
         self._memory = AcceptanceMemory()
         self._model: ModelDrafter | None = None
+        self.awaits_model = False
         self._indexes: OrderedDict[str, NgramIndex] = OrderedDict()
         self._strict_most: dict[AdapterKey, int] = {}
         self._with_model: set[Drafting] = set()  # of running replies, those that the draft model drafts for
@@ -104,15 +107,19 @@ class Speculator:
         if self._reason:
             raise CannotTrim(self._reason, "Choose another model, or leave drafting off.")
 
-    def set_model(self, model: ModelDrafter | None) -> None:
-        """Let a draft model draft from now on, or none; the one before is freed, and running replies go on without."""
+    def set_model(self, model: ModelDrafter | None, *, is_idle: bool = True) -> None:
+        """Let a draft model draft from now on, or none; the one before is freed, and running replies go on without.
+
+        Args:
+            is_idle: whether there is time to measure what it takes; otherwise its first drafts tell.
+        """
         for drafting in self._with_model:
             drafting.close()
         self._with_model.clear()
         if self._model is not None:
             self._model.close()
-        self._model = model
-        self._draft_times = DraftTimes() if model is None else model.measured_times()
+        self._model, self.awaits_model = model, False
+        self._draft_times = DraftTimes() if model is None or not is_idle else model.measured_times()
         self._memory = AcceptanceMemory()
         self.calibration.agreement = None if model is None else Agreement(self._backend, model, self._memory)
 
@@ -128,7 +135,8 @@ class Speculator:
         if params.strict:
             most = min(most, self._strict_most.get(sequence.adapters, 1) - 1)
         reason = self._reason or (_REPRODUCIBLE if sequence.is_reproducible else "")
-        reason = reason or ("" if arms else _NO_MODEL) or ("" if most else _ROUNDED)
+        no_model = _NOT_YET if self.awaits_model else _NO_MODEL
+        reason = reason or ("" if arms else no_model) or ("" if most else _ROUNDED)
         if reason:
             sequence.drafting = Drafting(reason=reason)
             return
@@ -302,7 +310,7 @@ class Speculator:
         if asked and self._model is not None:
             first = asked[0].sequence
             count = self._backend.description.n_threads if first.is_strict else num_threads
-            self._model.backend.set_threads(count, count)
+            self._model.set_threads(count)
             draft_together(self._model, asked, read_s=self._draft_times.read_s, clock=self.clock)
 
     def _draft_nothing(self, sequences: Items[Sequence]) -> None:
