@@ -217,7 +217,7 @@ class DraftPresenter(QObject):
             self._refuse(check.reason, check.hint)
         else:
             self._told = path
-            self._request_id = self._bridge.set_draft(path, draft_params(self._model.params))
+            self._request_id = self._bridge.set_draft(path, draft_params(self._model.params, self.choice.n_gpu_layers))
 
     def _on_set(self, request_id: str, draft: DraftDescription | None) -> None:
         if request_id != self._request_id or draft is None:
