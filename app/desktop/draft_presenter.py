@@ -66,11 +66,13 @@ class DraftPresenter(QObject):
         self._told: str | None = None  # the draft model that the engine was told of, with the model that is loaded
         panel.mode_chosen.connect(self._on_mode_chosen)
         panel.draft_chosen.connect(self._on_draft_chosen)
+        panel.place_chosen.connect(self._on_place_chosen)
         panel.add_requested.connect(self._ask)
         panel.tint_chosen.connect(lambda is_on: settings.set("draft_tint", is_on))
         panel.seen.connect(self.look_again)
         model.changed.connect(self._on_model_changed)
         model.loaded.connect(self._on_loaded)
+        bridge.engine_described.connect(lambda description: panel.set_devices(description.devices))
         bridge.draft_set.connect(self._on_set)
         bridge.draft_refused.connect(self._on_refused)
         settings.changed.connect(self._on_settings_changed)
@@ -137,6 +139,10 @@ class DraftPresenter(QObject):
         mode = _WITH_DRAFT.get(choice.mode, choice.mode) if path else choice.mode
         self._keep(dataclasses.replace(choice, path=path, mode=mode))
 
+    def _on_place_chosen(self, n_gpu_layers: int | None) -> None:
+        self._told = None if self.choice.wanted_path else self._told  # it is loaded again
+        self._keep(dataclasses.replace(self.choice, n_gpu_layers=n_gpu_layers))
+
     def _keep(self, choice: DraftChoice) -> None:
         if self._model_key:
             self._settings.set_entry("drafting", self._model_key, kept_choice(self._settings.now, choice))
@@ -158,7 +164,7 @@ class DraftPresenter(QObject):
 
     def _show_choice(self) -> None:
         choice = self.choice
-        self._panel.set_choice(choice.mode, choice.path)
+        self._panel.set_choice(choice.mode, choice.path, choice.n_gpu_layers)
         self._panel.mode.setEnabled(bool(self._model_key))
 
     def _ask(self) -> None:

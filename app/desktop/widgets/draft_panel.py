@@ -12,10 +12,10 @@ from app.desktop.theme.theme import Theme
 from app.desktop.widgets.check_box import CheckBox
 from app.desktop.widgets.choice_row import ChoiceRow
 from app.desktop.widgets.draft_row import DraftRow
-from app.desktop.widgets.draft_words import mode_options
+from app.desktop.widgets.draft_words import mode_options, place_options
 from app.desktop.widgets.limited_rows import LimitedRows
 from app.desktop.widgets.param_row import new_note, place_in_tab_order
-from engine import DraftMode
+from engine import Device, DraftMode
 
 if TYPE_CHECKING:
     from app.draft_models import DraftCandidate
@@ -30,6 +30,7 @@ class DraftPanel(QWidget):
     Signals:
         mode_chosen: DraftMode.
         draft_chosen: path of the draft model; empty for none.
+        place_chosen: layers of the draft model on the graphics processor; None places it as its model.
         add_requested: a file is to be looked for.
         tint_chosen: whether accepted drafts are to be tinted.
         summary_changed: `summary` is another one.
@@ -38,6 +39,7 @@ class DraftPanel(QWidget):
 
     mode_chosen = Signal(object)
     draft_chosen = Signal(str)
+    place_chosen = Signal(object)
     add_requested = Signal()
     tint_chosen = Signal(bool)
     summary_changed = Signal(str)
@@ -57,6 +59,10 @@ class DraftPanel(QWidget):
         )
         self.mode.set_options(mode_options())
         self.mode.changed.connect(lambda: self.mode_chosen.emit(self.mode.value))
+        self.place = ChoiceRow(theme, "draft_place", self.tr("Compute drafts on"))
+        self.place.set_options(place_options())
+        self.place.changed.connect(lambda: self.place_chosen.emit(self.place.value))
+        self.place.setVisible(False)  # until there is a choice
         self._status, self._problem = new_note("meta"), new_note("problem")
         self._found_note, self._suggestion = new_note("meta"), new_note("meta")
         for note in (self._status, self._problem, self._found_note, self._suggestion):
@@ -76,7 +82,16 @@ class DraftPanel(QWidget):
         self._box = box = QVBoxLayout(self)
         box.setContentsMargins(0, 0, 0, 0)
         for widget in (
-            *(self.mode, self._status, self._problem, self.tint, self._title, self._found_note, self._suggestion),
+            *(
+                self.mode,
+                self.place,
+                self._status,
+                self._problem,
+                self.tint,
+                self._title,
+                self._found_note,
+                self._suggestion,
+            ),
             *(self._usable, self.add_button, self._others_title, self._others),
         ):
             box.addWidget(widget)
@@ -124,13 +139,18 @@ class DraftPanel(QWidget):
         """What is said of the file that may pay."""
         return self._suggestion.text().replace(BREAK, "")
 
-    def set_choice(self, mode: DraftMode, path: str) -> None:
+    def set_choice(self, mode: DraftMode, path: str, n_gpu_layers: int | None = None) -> None:
         """Show what is chosen."""
         self.mode.set_value(mode)
+        self.place.set_value(n_gpu_layers)
         self._path = path
         for row in self._rows.values():
             row.set_chosen(row.path == path)
         self.summary_changed.emit(self.summary)
+
+    def set_devices(self, devices: Sequence[Device]) -> None:
+        """Offer a place for the draft model where there is more than the processor."""
+        self.place.setVisible(any(device.kind.endswith("gpu") for device in devices))
 
     def set_tinted(self, is_on: bool) -> None:
         """Show whether accepted drafts are tinted."""
@@ -194,7 +214,15 @@ class DraftPanel(QWidget):
             return
         usable = [self._rows[path].box for path in self._usable.wanted]
         others = [self._rows[path].box for path in self._others.wanted]
-        chain = [self.tint, *usable, self._usable.more_button, self.add_button, *others, self._others.more_button]
+        chain = [
+            self.place.box,
+            self.tint,
+            *usable,
+            self._usable.more_button,
+            self.add_button,
+            *others,
+            self._others.more_button,
+        ]
         place_in_tab_order(self.mode.box, chain)
 
     def _new_row(self, candidate: "DraftCandidate") -> DraftRow:
