@@ -246,7 +246,7 @@ class ChatSession:
         try:
             return self._only_answer(command, DraftSet).draft
         except KeyboardInterrupt:  # its load cannot be stopped
-            self._send(SetDraft(request_id=self._next_id("draft"), path=None, params=params))
+            self._send(SetDraft(request_id=self._next_id("draft"), path=None))
             raise
 
     def prepare(
@@ -271,8 +271,6 @@ class ChatSession:
                     yield event
                 case Failed():
                     self._raise(event)
-                case _:
-                    pass
 
     def describe_cache(self) -> CacheDescribed:
         """Return what is kept of prompts.
