@@ -243,11 +243,11 @@ class ChatSession:
             KeyboardInterrupt: it was given up.
         """
         command = SetDraft(request_id=self._next_id("draft"), path=path, params=params)
-        self.was_interrupted = False
-        draft = self._only_answer(command, DraftSet, CancelLoad(request_id=command.request_id)).draft
-        if self.was_interrupted:  # the load may have ended before it was told
-            raise KeyboardInterrupt
-        return draft
+        try:
+            return self._only_answer(command, DraftSet).draft
+        except KeyboardInterrupt:  # takes the place of the load, or of what was loaded
+            self._send(SetDraft(request_id=self._next_id("draft"), path=None))
+            raise
 
     def prepare(
         self,
@@ -271,8 +271,6 @@ class ChatSession:
                     yield event
                 case Failed():
                     self._raise(event)
-                case _:
-                    pass
 
     def describe_cache(self) -> CacheDescribed:
         """Return what is kept of prompts.
@@ -355,14 +353,17 @@ class ChatSession:
             self._client.start(self._events.put)
         self._client.send(command)
 
-    def _only_answer(self, command: _Asking, kind: type[_Answer], give_up: Command | None = None) -> _Answer:
+    def _only_answer(self, command: _Asking, kind: type[_Answer]) -> _Answer:
         """Send a command that has one answer, and return it; Ctrl-C gives up."""
         self._send(command)
-        for event in self._answers(command.request_id, give_up):
-            if isinstance(event, kind):
-                return event
-            if isinstance(event, Failed):
-                self._raise(event)
+        for event in self._answers(command.request_id, None):
+            match event:
+                case kind():
+                    return event
+                case Failed():
+                    self._raise(event)
+                case _:
+                    pass
         raise KeyboardInterrupt
 
     def _answers(self, request_id: str, give_up: Command | None) -> Iterator[Event]:

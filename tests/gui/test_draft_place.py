@@ -9,7 +9,7 @@ import pytest
 from PySide6.QtWidgets import QComboBox
 
 from app.desktop.widgets.draft_panel import DraftPanel
-from app.draft_models import DraftCheck
+from app.draft_models import DraftCandidate, DraftCheck
 from app.settings import Settings
 from app.speculation import MAX_GPU_LAYERS
 from engine import DescribeEngine, Device, EngineDescribed, EngineDescription, SetDraft
@@ -24,7 +24,10 @@ class Files:
     """Stands in for what looks at files."""
 
     def find(self, target: Path, **_: Any) -> types.SimpleNamespace:
-        return types.SimpleNamespace(reason="", hint="", notes=(), candidates=(), suggestion=None)
+        found = DraftCandidate(
+            path=Path(DRAFT), name="small", title="small", file_bytes=1, check=DraftCheck(memory_bytes=1)
+        )
+        return types.SimpleNamespace(reason="", hint="", notes=(), candidates=(found,), suggestion=None)
 
     def check(self, target: Path, draft: Path, **_: Any) -> DraftCheck:
         return DraftCheck(memory_bytes=1)
@@ -75,11 +78,11 @@ def test_a_place_that_is_chosen_is_kept_and_the_draft_model_loaded_there(
     desk = open_desk(CPU, GPU)
     desk.qtbot.waitUntil(lambda: panel_of(desk).place.isVisible())
     choose(panel_of(desk).place.box, text)
-    desk.qtbot.waitUntil(lambda: desk.client.count(SetDraft) == 2)
+    desk.qtbot.waitUntil(lambda: desk.client.count(SetDraft) == 3)
     assert (desk.client.last(SetDraft).path, desk.client.last(SetDraft).params.n_gpu_layers) == (DRAFT, layers)
     assert desk.saved[-1] == ("drafting", {"starter": {"mode": "both", "path": DRAFT, "gpu_layers": layers}})
     choose(panel_of(desk).place.box, "As its model")
-    desk.qtbot.waitUntil(lambda: desk.client.count(SetDraft) == 3)
+    desk.qtbot.waitUntil(lambda: desk.client.count(SetDraft) == 5)
     assert desk.client.last(SetDraft).params.n_gpu_layers is None
 
 
