@@ -245,7 +245,7 @@ class ChatSession:
         command = SetDraft(request_id=self._next_id("draft"), path=path, params=params)
         try:
             return self._only_answer(command, DraftSet).draft
-        except KeyboardInterrupt:  # its load cannot be stopped
+        except KeyboardInterrupt:  # takes the place of the load, or of what was loaded
             self._send(SetDraft(request_id=self._next_id("draft"), path=None))
             raise
 
