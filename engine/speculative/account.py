@@ -10,6 +10,7 @@ _MOST_GRANT_STEPS = 6.0
 _GRANT_AFTER_LOSS, _LEAST_GRANT = 0.6, 0.4  # of that after each reply in which drafts lost
 _SPENT_SHARE = 0.005  # and of the time it has taken so far
 _READING_SHARE = 0.5  # of both, for reading by a draft model that is not known to pay
+_HOPEFUL_READING_SHARE = 0.8  # and by one that may well
 _JUDGED_STEPS = 3
 
 
@@ -86,6 +87,7 @@ class Account:
         self._gained_s = 0.0  # by steps with drafts
         self._explored_s = 0.0  # lost by those of them that were not known to pay
         self._read_s = 0.0  # spent on reading for these
+        self._all_read_s = 0.0  # and for all
         self.num_steps = dict.fromkeys(Arm, 0)
         self._num_drafts = self._num_drafted = self._num_accepted = self._num_probes = 0
 
@@ -109,10 +111,14 @@ class Account:
         """Seconds that drafts not known to pay may lose now: what others have gained is not theirs to lose."""
         return min(self._own_s - self._explored_s - self._read_s, self.allowance_s)
 
+    def reading_s(self, *, is_hopeful: bool) -> float:
+        """Return the seconds that the draft model may read now while it is not known to pay."""
+        return (_HOPEFUL_READING_SHARE if is_hopeful else _READING_SHARE) * self._own_s - self._read_s
+
     @property
-    def reading_s(self) -> float:
-        """Seconds that the draft model may read now while it is not known to pay."""
-        return _READING_SHARE * self._own_s - self._read_s
+    def has_paid_reading(self) -> bool:
+        """Whether drafts have brought back what reading for them took, but for the allowance."""
+        return self._all_read_s <= self._own_s + max(self._gained_s, 0.0)
 
     @property
     def _own_s(self) -> float:
@@ -156,6 +162,7 @@ class Account:
         self._spent_s += seconds if company is None else seconds + company.others_s
         self._baseline_s += (plain_s if company is None else company.plain_s) * num_tokens
         self._gained_s += gained_s
+        self._all_read_s += read_s
         if is_exploring:
             self._explored_s = max(self._explored_s - gained_s, 0.0)
             self._read_s += read_s

@@ -31,6 +31,7 @@ _HOPEFUL = 0.9  # acceptance at most; where what may be hoped for would not pay,
 _FORGIVING_STEPS = 1000.0  # after which anything may be hoped for again
 _MOST_PROBE, _BURST = 4, 2
 _MOST_PROBE_STEPS = 1024
+_HOPE = 1.0
 _DRAFT_GUESS = 0.3  # of a plain step: a token of the draft model, before one was seen
 
 
@@ -180,18 +181,19 @@ class Referee:
         alone = plan.speed_of(draft)
         if plan.num_rows == 1:
             alone = acceptance.model_speed(draft.tokens, draft.seconds / base)
+        margin = _OFF_MARGIN if self._is_on else _ON_MARGIN
+        # The dearer a draft, the more chance is in what it gained.
+        margin += _DEAR_MARGIN * max(draft.seconds / base - _DEAR, 0.0)
         num_read = next((number for number in num_reads if self._may_read(plan, number, alone, num_expected)), None)
         is_known = acceptance.knows_draft and num_read is not None
         if num_read is None:
-            num_read = next((n for n in num_reads if plan.reading_s(n) <= self._account.reading_s), None)
+            is_hopeful = alone + _HOPE * acceptance.doubt_before() > max(margin, _ON_MARGIN)
+            reading_s = self._account.reading_s(is_hopeful=is_hopeful)
+            num_read = next((n for n in num_reads if plan.reading_s(n) <= reading_s), None)
         if num_read is None:
             return None
         share_s = plan.reading_s(num_read) / self._num_to_bear(num_expected)
         speed = 1 / (1 / alone + share_s / base)
-        margin = _OFF_MARGIN if self._is_on else _ON_MARGIN
-        margin += _DEAR_MARGIN * max(
-            draft.seconds / base - _DEAR, 0.0
-        )  # the dearer, the more chance is in what it gained
         is_doubtful, is_probe = speed <= margin, False
         if is_doubtful:
             is_going = self._is_on or acceptance.since_model <= 1
@@ -207,8 +209,9 @@ class Referee:
         while most and plan.seconds_of(most) > base + allowance:
             most -= 1
         if not is_doubtful and most < draft.length:  # what is left has to pay too
-            rest = plan.best_drafted(chances[:most])
-            most = most if 1 / plan.speed_of(rest) + share_s / base < 1 / margin else 0
+            rest = plan.speed_of(plan.best_drafted(chances[:most]))
+            most = most if 1 / rest + share_s / base < 1 / margin else 0
+            speed = min(speed, rest)
         if not most:
             return None
         plan = plan._replace(speed=max(speed, 1.0), most=most, is_exploring=is_doubtful or not is_known)
@@ -223,6 +226,8 @@ class Referee:
         """Return whether the draft model, known to pay so much, may read before it drafts in this reply."""
         if num_read <= _MODEST_READ:
             return True
+        if not self._account.has_paid_reading:
+            return False
         rest_s = num_expected * plan.base
         speed -= self._acceptance.doubt_before() / 2
         saved_s = _READ_SHARE * rest_s * (1 - 1 / speed) if speed > 1 and self._acceptance.knows_draft else 0.0
