@@ -2,6 +2,7 @@
 
 import time
 
+import msgspec
 from PySide6.QtWidgets import QApplication
 
 from app.desktop.widgets.elided_label import ElidedLabel
@@ -68,6 +69,14 @@ def test_rows_stay_when_only_their_use_has_changed(desk: Desk) -> None:
     before = list(documents.rows.rows)
     documents.show_kept(described(3, used=5.0))
     assert list(documents.rows.rows) == before
+
+
+def test_bytes_of_all_are_told_when_two_have_the_same_name(desk: Desk) -> None:
+    documents = shown(desk)
+    both = [msgspec.structs.replace(item, name="a.md") for item in described(2, num_bytes=1 << 20).kept]
+    documents.show_kept(msgspec.structs.replace(described(0), kept=tuple(both)))
+    [label] = [label for row in documents.rows.rows for label in row.findChildren(ElidedLabel)]
+    assert label.whole.endswith("2 MiB in memory")
 
 
 def _seconds(call) -> float:

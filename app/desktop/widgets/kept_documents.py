@@ -1,6 +1,6 @@
 """KeptDocuments: what was read ahead and is kept under a name, with the button that forgets it."""
 
-from collections.abc import Iterable
+from collections.abc import Sequence
 
 from PySide6.QtCore import QTimer, Signal
 from PySide6.QtWidgets import QFrame, QHBoxLayout, QPushButton, QVBoxLayout, QWidget
@@ -70,13 +70,12 @@ class KeptDocuments(QWidget):
             self._timer.stop()
         return [self._row(name, self._lines[name]) for name in names]
 
-    def _line(self, name: str, kept: Iterable[KeptPrompt]) -> str:
-        places = {item.source: item for item in kept}
+    def _line(self, name: str, kept: Sequence[KeptPrompt]) -> str:
+        """Return what is said of all that is kept under a name: several documents may be called the same."""
         where = {CacheSource.RAM: self.tr("in memory"), CacheSource.DISK: self.tr("on disk")}
-        sizes = [
-            f"{bytes_text(places[source].num_bytes)} {words}" for source, words in where.items() if source in places
-        ]
-        count = max(item.num_tokens for item in places.values())
+        sums = {source: sum(item.num_bytes for item in kept if item.source is source) for source in where}
+        sizes = [f"{bytes_text(sums[source])} {words}" for source, words in where.items() if sums[source]]
+        count = max(item.num_tokens for item in kept)
         return " · ".join((isolated(shortened(name, _MAX_NAME)), tokens_text(count), *sizes))
 
     def _row(self, name: str, words: str) -> QWidget:
