@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from engine.client import InprocClient
+from engine.core import Engine
 from engine.messages import (
     CacheDescribed,
     ChatMessage,
@@ -17,11 +18,16 @@ from engine.messages import (
     Generate,
     Prepare,
     PrepareCancelled,
+    Prepared,
     Role,
     SetCache,
     UnloadModel,
 )
 from engine.params import CacheParams, SamplingParams
+from engine.preparing import Preparation
+from engine.prompt_cache import PromptCache
+from engine.sequence import Prompt
+from tests.unit.engine.fake_engine import make_backend, run, step_until, tokens_of
 from tests.unit.engine.recorder import Recorder, load
 
 WORDS = "tell me everything about the sea and its tides, and about whatever lives in it"
@@ -68,3 +74,20 @@ def test_reading_ahead_is_given_up_when_its_chat_is_forgotten(client: InprocClie
     client.send(DescribeCache(request_id="d"))
     recorder.wait_for_type(CacheDescribed)
     assert recorder.of_type(CacheDescribed)[0].kept == ()
+
+
+def test_what_is_read_ahead_stays_its_own_chats_when_another_took_its_slot_meanwhile():
+    engine = Engine(
+        make_backend(n_ubatch=64, n_batch=64, n_seq_max=1), prompt_cache=PromptCache(CacheParams(ram_mib=64))
+    )
+    policy = tokens_of("<|im_start|>user\n" + WORDS * 4)
+    prompt = Prompt("p", [*policy, 0], SamplingParams(max_tokens=1), 0, 0.0, chat_id="p")
+    events = engine.idle.preparations.add(Preparation(prompt, "policy.md"))
+    step_until(engine, events, lambda: len(events) > 2)
+    other = Prompt("x", [*policy, *tokens_of("when is lunch")], SamplingParams(), 0, 0.0, chat_id="x")
+    events += engine.add(other)
+    events += engine.step()
+    engine.request_abort("x")
+    events += run(engine)
+    assert any(isinstance(event, Prepared) for event in events)
+    assert {kept.chat_id for kept in engine.room.describe() if kept.name == "policy.md"} == {"p"}
