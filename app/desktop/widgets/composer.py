@@ -9,6 +9,7 @@ from PySide6.QtWidgets import QFrame, QHBoxLayout, QPushButton, QVBoxLayout, QWi
 
 from app.desktop.session.message_queue import QueuedMessage
 from app.desktop.theme.glyphs import GlyphButton
+from app.desktop.theme.look import set_look
 from app.desktop.theme.theme import Theme
 from app.desktop.widgets.composer_draft import Draft, can_be_edited, read_draft
 from app.desktop.widgets.composer_text import ComposerText
@@ -362,9 +363,7 @@ class Composer(QWidget):
             self._on_history(direction)
 
     def _on_focus_changed(self, has_focus: bool) -> None:
-        self._frame.setProperty("focused", has_focus)
-        self._frame.style().unpolish(self._frame)
-        self._frame.style().polish(self._frame)
+        set_look(self._frame, "focused", has_focus)
 
     def _on_theme_changed(self) -> None:
         px = self._theme.px
