@@ -11,7 +11,7 @@ from typing import assert_never
 import msgspec
 
 from engine.backend import Backend, Loader, new_loader
-from engine.cache_commands import obey
+from engine.cache_commands import CacheCommand, forgets, obey
 from engine.core import Engine
 from engine.errors import EngineError, EngineUnavailable
 from engine.failures import event_of, shown
@@ -190,6 +190,7 @@ class WorkerLoop:
             case MeasureCacheTypes() | MeasureMachine() | RunBareLoop() | BuildImportance():
                 self._measure(command)
             case SetCache() | DescribeCache() | ClearCache() | ForgetChats() | ForgetNamed() | OpenChat():
+                self._forget_at_tokenizer(command)
                 self._send_all(obey(command, self._kept, self._engine))
             case SetThreads() | SetDraft():
                 self._set(command)
@@ -300,18 +301,27 @@ class WorkerLoop:
 
         self._tokenizer.submit(encode_prompt)
 
+    def _forget_at_tokenizer(self, command: CacheCommand) -> None:
+        for request_id, item in self._at_tokenizer.items():
+            if forgets(command, item.chat_id):
+                self._at_tokenizer[request_id] = msgspec.structs.replace(item, is_private=True)
+                if isinstance(item, Prepare):
+                    self.submit(Abort(request_id=request_id))
+
     def _add(self, item: Encoded) -> None:
         request_id, engine = item.command.request_id, self._engine
         if request_id not in self._at_tokenizer:
             return  # it failed, and was taken off the books, when its model was unloaded
-        del self._at_tokenizer[request_id]
+        command = self._at_tokenizer.pop(request_id)
         if item.prompt is None or engine is None:
             self._emit(Failed(request_id=request_id, error=(item.error or no_model()).info()))
         elif isinstance(item.prompt, Preparation):
-            self._send_all(engine.idle.preparations.add(item.prompt))
-        elif isinstance(item.command, Generate):
-            stored = self._kept.responses.answer(item.command, item.prompt, engine.backend)
-            self._send_all(stored or engine.add(item.prompt))
+            prompt = item.prompt.prompt._replace(is_private=command.is_private)
+            self._send_all(engine.idle.preparations.add(item.prompt._replace(prompt=prompt)))
+        elif isinstance(command, Generate):
+            prompt = item.prompt._replace(is_private=command.is_private)
+            stored = self._kept.responses.answer(command, prompt, engine.backend)
+            self._send_all(stored or engine.add(prompt))
         with self._lock:
             self._pending.discard(request_id)
             was_aborted = request_id in self._aborted
