@@ -30,6 +30,7 @@ from app.cli.draft_commands import with_words
 from app.cli.outcome import ExitCode, print_event
 from app.cli.streams import is_terminal
 from app.cli.terminal_text import one_line, safe_text
+from app.draft_models import check_draft
 from app.errors import SettingsError, StoreError, UsageError
 from app.known_models import KnownModels
 from app.model_choice import choose_model
@@ -136,6 +137,8 @@ def _target(options: argparse.Namespace, paths: Paths, replayed: RunRecord | Non
     choice = choose_model(name, SettingsStore(paths.settings_file).load()[0], paths)
     if replayed is not None and choice.fingerprint != replayed.model.fingerprint:
         raise UsageError(f"{choice.label} is not the model of that run.", "Give the path of the same model.")
+    if plan.draft_path and (check := check_draft(choice.path, Path(plan.draft_path), params=params)).reason:
+        raise UsageError(check.reason, check.hint)  # before anything is measured
     return _Target(str(choice.path), choice.label, choice.fingerprint, params, plan)
 
 

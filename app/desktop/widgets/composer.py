@@ -47,13 +47,13 @@ class Composer(QWidget):
         edit_last_requested: Up was pressed in an empty composer.
     """
 
-    submitted = Signal(str)
+    submitted = Signal(object)  # str; Qt would copy megabytes into a string of its own
     stop_requested = Signal()
     page_requested = Signal(int)
     queued_edit_requested = Signal(str)
     queued_drop_requested = Signal(str)
-    count_requested = Signal(str)
-    draft_changed = Signal(str)
+    count_requested = Signal(object)
+    draft_changed = Signal(object)
     attach_requested = Signal()
     edit_last_requested = Signal()
 

@@ -85,6 +85,10 @@ class DraftPanel(FilePanel[DraftRow]):
         """What is said of the file that may pay."""
         return self._suggestion.text().replace(BREAK, "")
 
+    def title_of(self, path: str) -> str:
+        """Return what a file is called here; empty where it is not offered."""
+        return self._candidates[path].title if path in self._candidates else ""
+
     def set_choice(self, mode: DraftMode, path: str) -> None:
         """Show what is chosen."""
         self.mode.set_value(mode)
