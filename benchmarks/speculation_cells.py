@@ -240,13 +240,15 @@ def cell_figures(key: Key, pairs: Sequence[Pair], costs: StepCosts | None) -> Ce
 
 def cell_rows(cells: Sequence[CellFigures]) -> list[str]:
     """Return the lines of a table."""
-    heads = ("target", "mode", "kind", "prompt", "temperature", "speed-up", "ideal", "of the ideal")
-    heads += ("after first text", "ideal there", "accepted", "length", "reported", "drafting")
+    heads = (
+        *("target", "mode", "kind", "prompt", "temperature", "speed-up", "ideal", "of the ideal"),
+        *("after first text", "ideal there", "accepted", "length", "reported", "drafting"),
+    )
     lines = ["| " + " | ".join(heads) + " |", "|" + "---|" * len(heads)]
     for cell in cells:
         key = cell.key
-        numbers = (cell.speedup, cell.ideal, cell.share, cell.decode, cell.ideal_decode)
-        numbers += (cell.acceptance, cell.length, cell.net_speedup)
+        speeds = (cell.speedup, cell.ideal, cell.share, cell.decode, cell.ideal_decode)
+        numbers = (*speeds, cell.acceptance, cell.length, cell.net_speedup)
         shown = ["" if value is None else f"{value:.2f}" for value in numbers]
         name = f"{key.prompt} (loop)" if cell.is_loop else key.prompt
         fields = (key.target, key.mode, key.kind, name, f"{key.temperature:g}", *shown, ", ".join(cell.states))

@@ -49,8 +49,10 @@ def summary(cells: Sequence[CellFigures]) -> list[str]:
 
 def kind_rows(cells: Sequence[CellFigures]) -> list[str]:
     """Return a table of medians over the cells of each kind of prompt, loops left out; nothing without cells."""
-    heads = ("target", "mode", "kind", "temperature", "cells", "loops left out", "speed-up", "ideal", "of the ideal")
-    heads += ("after first text", "ideal there", "lowest")
+    heads = (
+        *("target", "mode", "kind", "temperature", "cells", "loops left out", "speed-up", "ideal", "of the ideal"),
+        *("after first text", "ideal there", "lowest"),
+    )
     groups: dict[tuple[str, str, str, float], list[CellFigures]] = {}
     for cell in cells:
         groups.setdefault((cell.key.target, cell.key.mode, cell.key.kind, cell.key.temperature), []).append(cell)
