@@ -32,6 +32,11 @@ class DraftChoice:
         return self.mode is not DraftMode.OFF
 
     @property
+    def wants_no_model(self) -> bool:
+        """Whether no draft model may draft, whichever there is."""
+        return self.mode not in _WITH_MODEL
+
+    @property
     def wanted_path(self) -> str | None:
         """The draft model that is to be loaded; None where the mode needs none, or there is none."""
         return self.path or None if self.mode in _WITH_MODEL else None

@@ -343,7 +343,7 @@ class Engine:
         if sequence.slot is not None:
             held = sequence.prompt_tokens if sequence.stop_string else [*sequence.slot.tokens]
             self._ledger.note(sequence.prompt.chat_id, held, sequence.adapters, sequence.rewritten_span)
-            self.idle.note_reply(sequence.slot, sequence.tokens_ahead(reason))
+            self.idle.note_reply(sequence.slot, sequence.tokens_ahead())
             self.room.note_end(sequence)
         self._end(sequence)
         self._events.extend(sequence.finish(reason, self._peak_memory()))

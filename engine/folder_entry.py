@@ -1,11 +1,14 @@
 """What is known of the files of the prompt cache without reading them, and what they are called."""
 
+import contextlib
 import hashlib
 from array import array
+from collections.abc import Container, Iterable
+from pathlib import Path
 from typing import NamedTuple
 
 from engine.backend import AdapterKey, StateKeys
-from engine.snapshot_file import FileFault, SnapshotContent, SnapshotHeader
+from engine.snapshot_file import FileFault, SnapshotContent, SnapshotFileError, SnapshotHeader, read_header
 
 
 class FolderEntry(NamedTuple):
@@ -53,6 +56,21 @@ def entry_of(file_name: str, header: SnapshotHeader, num_bytes: int, last_used: 
         prefill_s_per_token=header.prefill_s_per_token,
         label=header.name,
     )
+
+
+def entries_of_others(paths: Iterable[Path], known: Container[str]) -> list[FolderEntry]:
+    """Return what the headers of files say that another process has written meanwhile.
+
+    Args:
+        known: names of files that need not be read.
+    """
+    found = []
+    for path in paths:
+        if path.name not in known:
+            with contextlib.suppress(SnapshotFileError, OSError):
+                status = path.stat()
+                found.append(entry_of(path.name, read_header(path), status.st_size, status.st_mtime))
+    return found
 
 
 def file_name_of(keys: StateKeys, adapters: AdapterKey, tokens: bytes) -> str:

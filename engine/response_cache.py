@@ -30,6 +30,7 @@ from engine.version import engine_version
 _LOG = logging.getLogger(__name__)
 MAX_BYTES = 32 << 20  # in memory, and the same on disk
 _MAX_CHATS = 64  # of one reply
+_FORGET_WAIT_S = 0.5  # for files to go before it is said that they have gone
 _SCAN_WAIT_S = 0.5  # for the first look at the folder, which a load usually outlasts
 
 
@@ -109,7 +110,7 @@ class ResponseCache:
 
     def forget(self, chat_ids: Iterable[str]) -> None:
         """Drop the replies of chats, and store none that is being computed for them."""
-        gone = set(chat_ids)
+        gone = frozenset(chat_ids)
         self._expected = {name: item for name, item in self._expected.items() if item.chat_id not in gone}
         if self._folder is not None and not self._is_folder_read():
             self.clear()  # not all replies are known yet
@@ -117,6 +118,8 @@ class ResponseCache:
         with self._lock:
             keys = [key for key, (reply, _) in self._replies.items() if gone.intersection(reply.chat_ids)]
         self._drop(keys)
+        if self._folder is not None:  # it may hold more: what left the memory first, and what others have written
+            self._folder.forget(gone, wait_s=_FORGET_WAIT_S)
 
     def clear(self) -> None:
         """Drop all replies, and store none that is being computed."""

@@ -126,15 +126,17 @@ class Sequence:
             return self.generated[done - num_prompt :]
         return self.prompt_tokens[done:] + self.generated
 
-    def tokens_ahead(self, reason: FinishReason) -> list[int]:
-        """Return what the next message's prompt has beyond the cache, when the reply ends for `reason`.
+    def tokens_ahead(self) -> list[int]:
+        """Return what the next message's prompt has beyond the cache, now that the reply has ended.
 
-        Nothing is known of it unless the model itself came to the end of an answer: templates leave thinking out.
+        A reply that was cut off counts like a whole one: a chat goes on behind it just as often. Nothing is known where
+        a stop string took text away, where templates leave thinking out, or where the reply was being read again.
         """
-        is_end = reason is FinishReason.STOP and self.stop_string is None and bool(self.generated)
-        if not is_end or self._text.num_thinking_tokens or not self.prompt.next_turn_tokens:
+        unread = self.unread_tokens()
+        is_known = bool(self.generated) and len(unread) <= 1 and self.stop_string is None
+        if not is_known or self._text.num_thinking_tokens or not self.prompt.next_turn_tokens:
             return []
-        return [*self.unread_tokens(), *self.prompt.next_turn_tokens]
+        return [*unread, *self.prompt.next_turn_tokens]
 
     @property
     def is_decoding(self) -> bool:

@@ -64,6 +64,7 @@ class SnapshotHeader(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tr
         prefill_s_per_token: what reading cost when it was written; None where it was not known.
         written_at: seconds since 1970; two files of the same tokens differ in it, and so in every checksum.
         name: under which it is kept; empty where it is kept of itself.
+        mac: of all the others, by the key of the folder; see `folder_key.signed`.
     """
 
     model: str
@@ -77,6 +78,7 @@ class SnapshotHeader(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tr
     prefill_s_per_token: float | None
     written_at: float
     name: str = ""
+    mac: bytes = b""
 
     @property
     def num_body_bytes(self) -> int:

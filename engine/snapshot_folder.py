@@ -19,7 +19,8 @@ from typing import BinaryIO
 
 from engine.backend import AdapterKey, StateBytes, StateKeys
 from engine.disk_thread import DiskThread
-from engine.folder_entry import FileRead, FolderEntry, entry_of, file_name_of
+from engine.folder_entry import FileRead, FolderEntry, entries_of_others, entry_of, file_name_of
+from engine.folder_key import folder_key, is_signed, signed
 from engine.folder_lock import delete_unless_locked, folder_lock, try_lock
 from engine.snapshot_file import (
     FileFault,
@@ -53,6 +54,7 @@ class SnapshotFolder:
     def __init__(self, path: Path, *, max_bytes: int | None) -> None:
         self.path = path
         self._max_bytes = max_bytes
+        self._key = b""  # until the first look
         self._lock = threading.Lock()  # guards the five below
         self._lost: set[str] = set()  # chats whose files could not be used
         self._entries: dict[str, FolderEntry] = {}
@@ -170,9 +172,7 @@ class SnapshotFolder:
         with self._lock:
             self._writing = {name: header for name, header in self._writing.items() if header.chat_id not in gone}
             self._taken = dict.fromkeys(self._writing)
-        self._delete_of(gone)
-        if not self._scan_done.done():  # not all files are known yet
-            self._writer.submit(self._delete_of, gone)
+        self._forget_where(lambda entry: entry.chat_id in gone)
 
     def forget_named(self, names: Iterable[str]) -> None:
         """Delete all files that are kept under names."""
@@ -180,9 +180,12 @@ class SnapshotFolder:
         with self._lock:
             self._writing = {name: header for name, header in self._writing.items() if header.name not in gone}
             self._taken = dict.fromkeys(self._writing)
-        self._delete_where(lambda entry: entry.label in gone)
-        if not self._scan_done.done():  # not all files are known yet
-            self._writer.submit(self._delete_where, lambda entry: entry.label in gone)
+        self._forget_where(lambda entry: entry.label in gone)
+
+    def _forget_where(self, is_gone: Callable[[FolderEntry], bool]) -> None:
+        self._delete_where(is_gone, of_all=True)
+        if not self._scan_done.done():  # one may be taken note of just now
+            self._writer.submit(self._delete_where, is_gone)
 
     def clear(self) -> None:
         """Delete all files."""
@@ -212,6 +215,7 @@ class SnapshotFolder:
             with folder_lock(self.path / _LOCK_NAME, wait_s=_LOCK_WAIT_S):
                 for part in self.path.glob(f"*{_PART_SUFFIX}"):
                     delete_unless_locked(part)
+                self._key = folder_key(self.path)
         except (OSError, ValueError) as error:
             _LOG.warning("the folder of the prompt cache cannot be used: %s", error)
             self._max_bytes = 0
@@ -236,7 +240,15 @@ class SnapshotFolder:
         ):
             self.discard(path.name, "it has another file's name")
             return
-        self._note(path.name, header, status.st_size, status.st_mtime)
+        if not is_signed(header, self._key):
+            self.discard(path.name, "another program has written it", chat_id=header.chat_id)
+            return
+        last_used = status.st_mtime
+        if last_used > (now := time.time()):  # by a clock that was wrong then: it would be the last to go
+            last_used = now
+            with contextlib.suppress(OSError):
+                os.utime(path)
+        self._note(path.name, header, status.st_size, last_used)
 
     def _note(self, file_name: str, header: SnapshotHeader, num_bytes: int, last_used: float) -> None:
         entry = entry_of(file_name, header, num_bytes, last_used)
@@ -269,7 +281,7 @@ class SnapshotFolder:
         try:
             with os.fdopen(os.open(part, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
                 try_lock(file.fileno())
-                is_whole = write_snapshot(file, header, body, self._may_go_on)
+                is_whole = write_snapshot(file, signed(header, self._key), body, self._may_go_on)
                 if is_whole:
                     _sync(file)
             if is_whole and self._is_wanted(name, header):
@@ -282,7 +294,7 @@ class SnapshotFolder:
         with self._lock:
             if name not in self._writing:
                 return False
-        if header.num_body_bytes > self.max_bytes:
+        if not self._key or header.num_body_bytes > self.max_bytes:
             return False
         return shutil.disk_usage(self.path).free > header.num_body_bytes + _SPARE_BYTES and self._may_go_on()
 
@@ -348,11 +360,11 @@ class SnapshotFolder:
             with self._lock:
                 self._entries.pop(name.removesuffix(_SUFFIX), None)
 
-    def _delete_of(self, chat_ids: set[str]) -> None:
-        self._delete_where(lambda entry: entry.chat_id in chat_ids)
-
-    def _delete_where(self, is_gone: Callable[[FolderEntry], bool]) -> None:
-        self._delete([entry.name for entry in self.entries if is_gone(entry)])
+    def _delete_where(self, is_gone: Callable[[FolderEntry], bool], *, of_all: bool = False) -> None:
+        """Delete files that are known, or of all those that other processes have written."""
+        entries = self.entries
+        others = entries_of_others(self._files(), {entry.name for entry in entries}) if of_all else []
+        self._delete([entry.name for entry in [*entries, *others] if is_gone(entry)])
 
     def _read(self, entry: FolderEntry) -> FileRead:
         began = time.perf_counter()
@@ -361,6 +373,8 @@ class SnapshotFolder:
             content = read_snapshot(path)
             with contextlib.suppress(OSError):
                 os.utime(path)
+            if not is_signed(content.header, self._key):
+                raise SnapshotFileError(FileFault.FOREIGN, "another program has written it")
             if content.header.token_ids() != entry.tokens:
                 raise SnapshotFileError(FileFault.DAMAGED, "it holds other tokens")
         except SnapshotFileError as error:

@@ -37,6 +37,7 @@ _WORDS = {
     "ngram": DraftMode.NGRAM,
     "both": DraftMode.BOTH,
 }
+_REPRODUCIBLE = "A reproducible reply is not drafted: how much is drafted depends on the time."
 _EXAMPLE = "Write --draft MODEL, one of ngram, both, auto and none, or both as in `--draft both --draft MODEL`."
 
 
@@ -97,12 +98,16 @@ def with_words(choice: DraftChoice, words: Sequence[str], paths: Paths | None) -
 def _draft_path(text: str, paths: Paths | None) -> str:
     if not text or paths is None:
         raise UsageError("--draft names no model.", _EXAMPLE)
+    hint = f"Give the path of a .gguf file, a name from the library, or one of {', '.join(_WORDS)}."
     try:
         path = model_path(text, paths)
     except ModelFileMissing as error:
-        raise UsageError(error.message, error.hint) from error
-    if not path.exists():
-        hint = f"Give the path of a .gguf file, a name from the library, or one of {', '.join(_WORDS)}."
+        raise UsageError(error.message, hint) from error
+    try:
+        is_there = path.exists()
+    except OSError:  # a name too long
+        is_there = False
+    if not is_there:
         raise UsageError(f"There is no draft model {text}.", hint)
     return str(path)
 
@@ -123,7 +128,9 @@ class DraftOutcome(NamedTuple):
     notes: tuple[str, ...] = ()
 
 
-def load_draft(session: ChatSession, target: str, choice: DraftChoice, params: ModelParams) -> DraftOutcome | None:
+def load_draft(
+    session: ChatSession, target: str, choice: DraftChoice, params: ModelParams, *, is_reproducible: bool = False
+) -> DraftOutcome | None:
     """Load the draft model that is wanted, and return what became of it; None where none is wanted.
 
     One that cannot be used is no error: replies go on without it.
@@ -131,6 +138,7 @@ def load_draft(session: ChatSession, target: str, choice: DraftChoice, params: M
     Args:
         target: path of the loaded model.
         params: how that was loaded.
+        is_reproducible: whether all replies are, which nothing drafts for.
 
     Raises:
         EngineUnavailable: the engine died of it.
@@ -139,6 +147,8 @@ def load_draft(session: ChatSession, target: str, choice: DraftChoice, params: M
     path = choice.wanted_path
     if path is None:
         return None
+    if is_reproducible:
+        return DraftOutcome(path, None, _REPRODUCIBLE, "Leave --reproducible out to use it.")
     has_file = Path(target).is_file()  # the fake engine has none
     check = check_draft(Path(target), Path(path), params=params) if has_file else DraftCheck()
     if check.reason:

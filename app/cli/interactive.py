@@ -27,7 +27,7 @@ from app.known_models import KnownModels
 from app.model_choice import choose_model
 from app.paths import Paths
 from app.settings import SettingsStore
-from app.speculation import draft_choice
+from app.speculation import DraftChoice, draft_choice
 from engine import (
     ChatMessage,
     Delta,
@@ -213,7 +213,8 @@ class InteractiveChat:
         before = self._plan.drafting
         drafting = obey_draft(argument, before, self._plan.path, self._paths, params=self._plan.params)
         self._plan = dataclasses.replace(self._plan, drafting=drafting, is_drafting_asked=True)
-        if self._session.model is not None and drafting.wanted_path != before.wanted_path:
+        is_missing = bool(argument) and drafting.wanted_path is not None and not self._has_draft
+        if self._session.model is not None and (is_missing or drafting.wanted_path != before.wanted_path):
             self._load_draft()
 
     def _model(self, argument: str) -> None:
@@ -225,9 +226,15 @@ class InteractiveChat:
                 label=choice.label,
                 last_model=choice.last_model,
                 chat_format=self._store.load()[0].chat_formats.get(choice.last_model),
-                drafting=draft_choice(self._store.load()[0], choice.last_model),
+                drafting=self._drafting_of(choice.last_model),
             )
         self._load()
+
+    def _drafting_of(self, model: str) -> DraftChoice:
+        """Return what drafts for another model: as the window keeps it, but for what was said here."""
+        said, kept = self._plan.drafting, draft_choice(self._store.load()[0], model)
+        mode = said.mode if self._plan.is_drafting_asked and said.wants_no_model else kept.mode
+        return dataclasses.replace(kept, mode=mode, draft_max=said.draft_max, strict=said.strict)
 
     def _again(self, argument: str) -> None:
         if not self._history or self._history[-1].role is not Role.ASSISTANT:
@@ -284,13 +291,17 @@ class InteractiveChat:
         self._load_draft()
 
     def _load_draft(self) -> None:
-        """Load the draft model that is wanted; one that is wanted no longer gives its memory back."""
+        """Load the draft model that is wanted; one that is not used any more gives its memory back."""
+        had_draft, self._has_draft = self._has_draft, False
+        if self._plan.drafting.wanted_path is not None:
+            print("\rLoading the draft model ...", end="", flush=True)
         with self._session.interrupted_by_ctrl_c(), without_echo():
             outcome = load_draft(self._session, self._plan.path, self._plan.drafting, self._plan.params)
-            if outcome is None and self._has_draft:
+            self._has_draft = outcome is not None and outcome.draft is not None
+            if had_draft and not self._has_draft:
                 self._session.set_draft(None, self._plan.params)
-        self._has_draft = outcome is not None and outcome.draft is not None
         if outcome is not None:
+            print("\r\x1b[K", end="", flush=True)
             show_refused(outcome)
             for sentence in draft_sentences(outcome):
                 print(wrapped(safe_text(sentence)))

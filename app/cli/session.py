@@ -243,7 +243,11 @@ class ChatSession:
             KeyboardInterrupt: it was given up.
         """
         command = SetDraft(request_id=self._next_id("draft"), path=path, params=params)
-        return self._only_answer(command, DraftSet).draft
+        try:
+            return self._only_answer(command, DraftSet).draft
+        except KeyboardInterrupt:  # its load cannot be stopped
+            self._send(SetDraft(request_id=self._next_id("draft"), path=None))
+            raise
 
     def prepare(
         self,
@@ -267,8 +271,6 @@ class ChatSession:
                     yield event
                 case Failed():
                     self._raise(event)
-                case _:
-                    pass
 
     def describe_cache(self) -> CacheDescribed:
         """Return what is kept of prompts.

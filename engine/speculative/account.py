@@ -54,13 +54,6 @@ class RefereeReport(NamedTuple):
     baseline_s: float
     spent_s: float
 
-    @property
-    def percent_slower(self) -> int | None:
-        """By how many percent drafts lengthened the time of their tokens, None where they did not."""
-        if self.drafting_speed is None or self.drafting_speed >= 1:
-            return None
-        return max(1, round(100 * (1 / self.drafting_speed - 1)))
-
 
 class Account:
     """The seconds and counts of one reply.

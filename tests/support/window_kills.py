@@ -19,6 +19,7 @@ from typing import NamedTuple
 from app.paths import find_paths
 from app.store import ChatStore, Node, NodeState
 from engine import Role
+from tests.support.stored_messages import stored_messages
 from tests.support.window_driver import BEAT_S
 
 _ROOT = Path(__file__).resolve().parents[2]
@@ -78,7 +79,7 @@ def find_losses(data_dir: Path, exchanges: list[Exchange]) -> list[str]:
     try:
         losses = [f"notice: {notice}" for notice in notices]
         store.flush()
-        nodes = [node for chat in store.iterate_chats() for node in chat.nodes]
+        nodes = stored_messages(store)
     finally:
         store.close()
     losses += [f"left open: {node.id}" for node in nodes if node.state is NodeState.OPEN]

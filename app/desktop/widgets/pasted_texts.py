@@ -12,12 +12,12 @@ from app.desktop.theme.glyphs import GlyphButton
 from app.desktop.theme.theme import Theme
 from app.desktop.widgets.composer_draft import can_be_edited
 from app.desktop.widgets.composer_text import is_blank_text
-from app.desktop.widgets.document_chips import document_line, document_tip
+from app.desktop.widgets.document_chips import NUM_TIP_CHARS, document_line, document_tip, num_utf8_bytes
 from app.desktop.widgets.elided_label import ElidedLabel
 from app.desktop.widgets.figures import bytes_text, count_text, tokens_text
 from app.desktop.widgets.reading_row import ReadingRow
 from app.desktop.widgets.scrolled_rows import ScrolledRows
-from app.document_text import Document, is_document, split_documents
+from app.document_text import Document, beginning_of
 
 _NUM_TIP_LINES = 8
 _MAX_TIP_LINE = 100
@@ -28,8 +28,11 @@ class _Pasted:
 
     def __init__(self, text: str) -> None:
         self.text = text
-        self.num_lines = text.count("\n") + 1
-        self.num_bytes = len(text.encode("utf-8", "surrogatepass"))
+        self.num_bytes = num_utf8_bytes(text)
+
+    @functools.cached_property
+    def num_lines(self) -> int:
+        return self.text.count("\n") + 1
 
     @functools.cached_property
     def is_blank(self) -> bool:
@@ -41,8 +44,8 @@ class _Pasted:
 
     @functools.cached_property
     def document(self) -> Document | None:
-        documents = split_documents(self.text)[0] if is_document(self.text) else ()
-        return documents[0] if len(documents) == 1 else None
+        """How the document begins that the text is; None where it is none."""
+        return beginning_of(self.text, NUM_TIP_CHARS + 1)
 
     @property
     def preview(self) -> str:
