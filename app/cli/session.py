@@ -245,8 +245,8 @@ class ChatSession:
         command = SetDraft(request_id=self._next_id("draft"), path=path, params=params)
         try:
             return self._only_answer(command, DraftSet).draft
-        except KeyboardInterrupt:  # its load cannot be stopped
-            self.send(SetDraft(request_id=self._next_id("draft"), path=None, params=params))
+        except KeyboardInterrupt:  # takes the place of the load, or of what was loaded
+            self.send(SetDraft(request_id=self._next_id("draft"), path=None))
             raise
 
     def prepare(
@@ -271,8 +271,6 @@ class ChatSession:
                     yield event
                 case Failed():
                     self._raise(event)
-                case _:
-                    pass
 
     def describe_cache(self) -> CacheDescribed:
         """Return what is kept of prompts, as long as the engine lives."""

@@ -128,7 +128,7 @@ class LoadModel(msgspec.Struct, frozen=True, kw_only=True, tag=True):
 
 
 class CancelLoad(msgspec.Struct, frozen=True, kw_only=True, tag=True):
-    """Give up the load with this id; ignored when it has ended."""
+    """Give up the load with this id, of a model or of a draft model; ignored when it has ended."""
 
     request_id: str
 
