@@ -320,7 +320,8 @@ class WorkerLoop:
             self._send_all(engine.idle.preparations.add(item.prompt._replace(prompt=prompt)))
         elif isinstance(command, Generate):
             prompt = item.prompt._replace(is_private=command.is_private)
-            stored = self._kept.responses.answer(command, prompt, engine.backend)
+            drawn_by = engine.speculator.drawn_by(prompt)
+            stored = self._kept.responses.answer(command, prompt, engine.backend, drawn_by=drawn_by)
             self._send_all(stored or engine.add(prompt))
         with self._lock:
             self._pending.discard(request_id)

@@ -7,15 +7,15 @@ from collections.abc import Callable, Iterable
 from collections.abc import Sequence as Items
 from typing import NamedTuple
 
-from engine.backend import AdapterKey, Backend, BatchPart, Proposal
+from engine.backend import AdapterKey, Backend, BatchPart, Proposal, StateKeys
 from engine.errors import CannotTrim
 from engine.kv_cache import KVCache
 from engine.messages import MemoryKind
 from engine.params import MAX_DRAFT, DraftMode
 from engine.scheduler import PlannedPart
-from engine.sequence import Sequence
+from engine.sequence import Prompt, Sequence
 from engine.speculative.acceptance import AcceptanceMemory
-from engine.speculative.account import Arm, Company
+from engine.speculative.account import ARMS_OF, Arm, Company
 from engine.speculative.agreement import Agreement
 from engine.speculative.calibration import Calibration
 from engine.speculative.draft_model import ModelDrafter
@@ -35,12 +35,6 @@ _RESTING_STEPS = 16
 _STRICT_THREADS = 0  # by which times of strict replies are known: their steps with drafts take more than plain ones
 _FRESH_TOKENS = 32  # the latest, where reading all of a chat would not pay; more is dear to try
 
-_ARMS = {
-    DraftMode.NGRAM: frozenset({Arm.NGRAM}),
-    DraftMode.MODEL: frozenset({Arm.MODEL}),
-    DraftMode.BOTH: frozenset({Arm.NGRAM, Arm.MODEL}),
-    DraftMode.AUTO: frozenset({Arm.NGRAM, Arm.MODEL}),
-}
 _NO_MODEL = "There is no draft model beside this model."
 _NOT_YET = "The draft model is still being loaded."
 _NO_WAY_BACK = "This model's memory cannot take refused drafts back, so nothing is drafted."
@@ -130,7 +124,7 @@ class Speculator:
             return
         if not self._reason:
             self.calibration.want()
-        arms = _ARMS[params.mode] - (frozenset() if self._model else {Arm.MODEL})
+        arms = ARMS_OF[params.mode] - (frozenset() if self._model else {Arm.MODEL})
         most = params.draft_max or MAX_DRAFT
         if params.strict:
             most = min(most, self._strict_most.get(sequence.adapters, 1) - 1)
@@ -168,6 +162,14 @@ class Speculator:
     def may_draw(self, sequence: Sequence) -> bool:
         """Whether drafts for a reply may be drawn with chance, so that its sampler has to take that into account."""
         return sequence.drafting is not None and sequence.drafting.sampler is not None
+
+    def drawn_by(self, prompt: Prompt) -> StateKeys | None:
+        """Return the draft model that may draw drafts with chance for a request, which then has another text from the
+        same seed; None where the text is that without drafting."""
+        may_draft = Arm.MODEL in ARMS_OF.get(prompt.speculative.mode, frozenset()) and not self._reason
+        if self._model is None or not may_draft or prompt.sampling.temperature == 0.0 or prompt.sampling.reproducible:
+            return None
+        return self._model.backend.state_keys
 
     def propose(self, running: Items[Sequence], *, num_threads: int) -> None:
         """Draft for the next step: fills the proposals of running sequences, or leaves them empty.
