@@ -3,6 +3,7 @@
 import enum
 from typing import NamedTuple
 
+from engine.params import DraftMode
 from engine.speculative.acceptance import Acceptance
 
 _GRANT_SHARE = 0.018  # of a reply's expected time may be lost to drafts before any has paid
@@ -36,6 +37,14 @@ class Arm(enum.Enum):
     PLAIN = "plain"
     NGRAM = "ngram"
     MODEL = "model"
+
+
+ARMS_OF = {
+    DraftMode.NGRAM: frozenset({Arm.NGRAM}),
+    DraftMode.MODEL: frozenset({Arm.MODEL}),
+    DraftMode.BOTH: frozenset({Arm.NGRAM, Arm.MODEL}),
+    DraftMode.AUTO: frozenset({Arm.NGRAM, Arm.MODEL}),
+}
 
 
 class RefereeState(enum.Enum):

@@ -15,7 +15,7 @@ from engine.params import MAX_DRAFT, DraftMode
 from engine.scheduler import PlannedPart
 from engine.sequence import Sequence
 from engine.speculative.acceptance import AcceptanceMemory
-from engine.speculative.account import Arm, Company
+from engine.speculative.account import ARMS_OF, Arm, Company
 from engine.speculative.agreement import Agreement
 from engine.speculative.calibration import Calibration
 from engine.speculative.draft_model import ModelDrafter
@@ -35,12 +35,6 @@ _RESTING_STEPS = 16
 _STRICT_THREADS = 0  # by which times of strict replies are known: their steps with drafts take more than plain ones
 _FRESH_TOKENS = 32  # the latest, where reading all of a chat would not pay; more is dear to try
 
-_ARMS = {
-    DraftMode.NGRAM: frozenset({Arm.NGRAM}),
-    DraftMode.MODEL: frozenset({Arm.MODEL}),
-    DraftMode.BOTH: frozenset({Arm.NGRAM, Arm.MODEL}),
-    DraftMode.AUTO: frozenset({Arm.NGRAM, Arm.MODEL}),
-}
 _NO_MODEL = "There is no draft model beside this model."
 _NOT_YET = "The draft model is still being loaded."
 _NO_WAY_BACK = "This model's memory cannot take refused drafts back, so nothing is drafted."
@@ -133,7 +127,7 @@ class Speculator:
             return
         if not self._reason:
             self.calibration.want()
-        arms = _ARMS[params.mode] - (frozenset() if self._model else {Arm.MODEL})
+        arms = ARMS_OF[params.mode] - (frozenset() if self._model else {Arm.MODEL})
         most = params.draft_max or MAX_DRAFT
         if params.strict:
             most = min(most, self._strict_most.get(sequence.adapters, 1) - 1)
