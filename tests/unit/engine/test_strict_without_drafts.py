@@ -26,6 +26,7 @@ def test_a_strict_reply_takes_all_threads_when_nothing_can_draft(settings: str, 
     backend.description = msgspec.structs.replace(backend.description, n_threads=2, memory=memory)
     engine = Engine(backend, threads=StepThreads(backend.set_threads, count=2))
     got = ask(engine, drafted(make_prompt("a", "hello"), mode, strict=True))["a"]
+    assert got.speculative is not None
     assert got.speculative.state is DraftState.UNAVAILABLE
     assert got.speculative.reason
     assert got.metrics.num_threads == 2
