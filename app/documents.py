@@ -66,7 +66,7 @@ def _read(path: Path, name: str) -> bytes:
             status = os.fstat(file.fileno())
             if not stat.S_ISREG(status.st_mode):
                 raise AttachmentError(f"{_quoted(name)} is no file.", _KINDS)
-            head = file.read(_PDF_MARK_WITHIN)
+            head = file.read(_PDF_MARK_WITHIN) or b""  # of what is no file after all nothing may come yet
             if _is_pdf(head, path):
                 if status.st_size > MAX_PDF_BYTES:
                     raise _too_large(name, status.st_size, MAX_PDF_BYTES)

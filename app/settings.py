@@ -238,7 +238,7 @@ class Settings:
     drafting: Annotated[
         Mapping[str, Any],
         SettingInfo(
-            type=dict, label="Drafting by model", help="What drafts for a model: `mode` and `path`.", is_nested=True
+            type=dict, label="Drafting by model", help="What drafts: `mode`, `path`, `gpu_layers`.", is_nested=True
         ),
     ] = dataclasses.field(default_factory=dict)
     read_bandwidth: Annotated[

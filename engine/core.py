@@ -342,7 +342,8 @@ class Engine:
     def _finish(self, sequence: Sequence, reason: FinishReason) -> None:
         if sequence.slot is not None:
             held = sequence.prompt_tokens if sequence.stop_string else [*sequence.slot.tokens]
-            self._ledger.note(sequence.prompt.chat_id, held, sequence.adapters, sequence.rewritten_span)
+            sequence.slot.rewritten = sequence.rewritten_span
+            self._ledger.note(sequence.prompt.chat_id, held, sequence.adapters, sequence.slot.rewritten)
             self.idle.note_reply(sequence.slot, sequence.tokens_ahead())
             self.room.note_end(sequence)
         self._end(sequence)

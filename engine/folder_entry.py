@@ -31,6 +31,15 @@ class FolderEntry(NamedTuple):
     prefill_s_per_token: float | None
     label: str = ""
 
+    @property
+    def is_shared(self) -> bool:
+        """Whether it is kept under a name, and with no chat."""
+        return bool(self.label) and not self.chat_id
+
+    def begins_with(self, keys: StateKeys, adapters: AdapterKey, tokens: "array[int]") -> bool:
+        """Whether it was made in the same way, and its first tokens are these."""
+        return self.keys == keys and self.adapters == adapters and self.tokens[: len(tokens)] == tokens
+
 
 class FileRead(NamedTuple):
     """What came of reading a file: all of it, or a fault, after which the file is deleted."""
@@ -39,6 +48,11 @@ class FileRead(NamedTuple):
     content: SnapshotContent | None
     fault: FileFault | None
     seconds: float
+
+
+def file_name_for(header: SnapshotHeader) -> str:
+    """Return the name of the file with a header."""
+    return file_name_of(StateKeys(header.model, header.settings), header.adapters, header.tokens)
 
 
 def entry_of(file_name: str, header: SnapshotHeader, num_bytes: int, last_used: float) -> FolderEntry:

@@ -17,7 +17,7 @@ from typing import NamedTuple
 
 import msgspec
 
-from engine.backend import Backend
+from engine.backend import Backend, StateKeys
 from engine.errors import EngineError
 from engine.messages import Delta, Event, Failed, Finished, Generate
 from engine.metrics import CacheReport, CacheSource, RequestMetrics
@@ -86,12 +86,18 @@ class ResponseCache:
             self._is_unread = self._has_waited = False
             self._folder = ResponseFolder(folder, max_bytes=wanted[2], on_read=self._take_read)
 
-    def answer(self, command: Generate, prompt: Prompt, backend: Backend) -> list[Event]:
-        """Return the events of a stored reply; none where there is none: then this one's will be stored."""
+    def answer(
+        self, command: Generate, prompt: Prompt, backend: Backend, *, drawn_by: StateKeys | None = None
+    ) -> list[Event]:
+        """Return the events of a stored reply; none where there is none: then this one's will be stored.
+
+        Args:
+            drawn_by: see `key_of`.
+        """
         if not self._set[0] or command.is_private or not is_repeatable(command.sampling):
             return []
         try:
-            key = key_of(command, prompt, backend)
+            key = key_of(command, prompt, backend, drawn_by=drawn_by)
         except EngineError:  # the engine tells of it
             return []
         kept = None if command.is_fresh else self._find(key)
@@ -214,11 +220,14 @@ def is_repeatable(sampling: SamplingParams) -> bool:
     return sampling.temperature == 0.0 or sampling.seed is not None
 
 
-def key_of(command: Generate, prompt: Prompt, backend: Backend) -> str:
+def key_of(command: Generate, prompt: Prompt, backend: Backend, *, drawn_by: StateKeys | None = None) -> str:
     """Return the name of everything that the text of a reply depends on.
 
     Of the command nothing is left out but its names, its messages, which are in the tokens, and what only concerns the
-    cache: whatever else a request may ask for makes it another one.
+    cache: whatever else a request may ask for makes it another one, how tokens are drafted and `strict` included.
+
+    Args:
+        drawn_by: the draft model where it may draw with chance; see Speculator.
 
     Raises:
         EngineError: an adapter cannot be used.
@@ -238,7 +247,7 @@ def key_of(command: Generate, prompt: Prompt, backend: Backend) -> str:
         is_fresh=False,
     )
     thinking = None if prompt.thinking is None else (prompt.thinking.format, prompt.thinking.is_open)
-    made_with = (engine_version(), *backend.state_keys, backend.load_adapters(prompt.adapters))
+    made_with = (engine_version(), *backend.state_keys, backend.load_adapters(prompt.adapters), drawn_by)
     digest = hashlib.blake2b(repr((*made_with, prompt.reply, thinking)).encode(), digest_size=20)
     digest.update(msgspec.msgpack.encode(asked))
     digest.update(array("i", prompt.tokens).tobytes())

@@ -100,8 +100,9 @@ class Sequence:
 
     @property
     def is_strict(self) -> bool:
-        """Whether drafting may not change the text of a greedy reply."""
-        return self.prompt.speculative.strict and self.prompt.speculative.mode is not DraftMode.OFF
+        """Whether drafting may not change the text of a greedy reply; where nothing can draft, nothing would."""
+        may_draft = self.drafting is None or self.drafting.referee is not None  # it is not known before it begins
+        return may_draft and self.prompt.speculative.strict and self.prompt.speculative.mode is not DraftMode.OFF
 
     @property
     def runs_alone(self) -> bool:

@@ -19,7 +19,7 @@ from typing import BinaryIO
 
 from engine.backend import AdapterKey, StateBytes, StateKeys
 from engine.disk_thread import DiskThread
-from engine.folder_entry import FileRead, FolderEntry, entries_of_others, entry_of, file_name_of
+from engine.folder_entry import FileRead, FolderEntry, entries_of_others, entry_of, file_name_for, file_name_of
 from engine.folder_key import folder_key, is_signed, signed
 from engine.folder_lock import delete_unless_locked, folder_lock, try_lock
 from engine.snapshot_file import (
@@ -59,7 +59,7 @@ class SnapshotFolder:
         self._lost: set[str] = set()  # chats whose files could not be used
         self._entries: dict[str, FolderEntry] = {}
         self._writing: dict[str, SnapshotHeader] = {}  # by name; what is taken out is not written
-        self._taken: dict[str, None] = {}  # handed over before: what the disk or the limit refused is not tried again
+        self._taken: dict[str, bool] = {}  # handed over before, as a shared one or not: what was refused is not again
         self._num_waiting = 0
         self._calm = threading.Event()
         self._calm.set()
@@ -84,7 +84,9 @@ class SnapshotFolder:
         """Keep to another limit from now on; see `max_bytes` of the class."""
         self._max_bytes = max_bytes
         with self._lock:
-            self._taken = dict.fromkeys(self._writing)  # there may be room now for what was refused
+            self._taken = {
+                name: header.is_shared for name, header in self._writing.items()
+            }  # there may be room now for what was refused
         self._writer.submit(self._trim, 0)
 
     @property
@@ -116,21 +118,20 @@ class SnapshotFolder:
         else:
             self._calm.clear()
 
-    def has(self, keys: StateKeys, adapters: AdapterKey, tokens: Sequence[int], *, can_cut: bool) -> bool:
+    def has(
+        self, keys: StateKeys, adapters: AdapterKey, tokens: Sequence[int], *, can_cut: bool, is_shared: bool = False
+    ) -> bool:
         """Whether there is a file of just these tokens, will be, or had to make way for others; one that begins with
-        them is as good where a memory can be cut."""
+        them is as good where a memory can be cut, and one of a chat is not where it is to be shared."""
         name, entries = file_name_of(keys, adapters, tokens_to_bytes(tokens)), self.entries
         with self._lock:
-            if name in self._entries or name in self._taken:
+            entry = self._entries.get(name)
+            if entry is not None and (entry.is_shared or not is_shared):
+                return True
+            if name in self._taken and (self._taken[name] or not is_shared):
                 return True
         numbers = array("i", tokens)
-        return can_cut and any(
-            entry.keys == keys
-            and entry.adapters == adapters
-            and len(entry.tokens) >= len(numbers)
-            and entry.tokens[: len(numbers)] == numbers
-            for entry in entries
-        )
+        return can_cut and any(entry.begins_with(keys, adapters, numbers) for entry in entries)
 
     def write(self, header: SnapshotHeader, body: Sequence[StateBytes], *, can_cut: bool) -> None:
         """Write a snapshot when there is time.
@@ -138,12 +139,13 @@ class SnapshotFolder:
         Args:
             can_cut: whether it stands in for every other that it begins with, and not for those of its chat alone.
         """
-        name = file_name_of(StateKeys(header.model, header.settings), header.adapters, header.tokens)
+        name = file_name_for(header)
         with self._lock:
-            if name in self._entries or name in self._writing:
+            entry = self._entries.get(name)
+            if name in self._writing or (entry is not None and (entry.is_shared or not header.is_shared)):
                 return
             self._writing[name] = header
-            self._taken[name] = None
+            self._taken[name] = header.is_shared
             if len(self._taken) > _MAX_TAKEN:
                 del self._taken[next(iter(self._taken))]
             self._num_waiting += 1
@@ -169,23 +171,21 @@ class SnapshotFolder:
     def forget(self, chat_ids: Iterable[str]) -> None:
         """Delete all files of chats, and write none that waits."""
         gone = set(chat_ids)
-        with self._lock:
-            self._writing = {name: header for name, header in self._writing.items() if header.chat_id not in gone}
-            self._taken = dict.fromkeys(self._writing)
-        self._forget_where(lambda entry: entry.chat_id in gone)
+        self._forget_where(lambda chat_id, label: chat_id in gone)
 
     def forget_named(self, names: Iterable[str]) -> None:
         """Delete all files that are kept under names."""
         gone = set(names) - {""}
-        with self._lock:
-            self._writing = {name: header for name, header in self._writing.items() if header.name not in gone}
-            self._taken = dict.fromkeys(self._writing)
-        self._forget_where(lambda entry: entry.label in gone)
+        self._forget_where(lambda chat_id, label: label in gone)
 
-    def _forget_where(self, is_gone: Callable[[FolderEntry], bool]) -> None:
-        self._delete_where(is_gone, of_all=True)
+    def _forget_where(self, is_gone: Callable[[str, str], bool]) -> None:
+        """Delete files by chat and name, and write none that waits."""
+        with self._lock:
+            self._writing = {name: h for name, h in self._writing.items() if not is_gone(h.chat_id, h.name)}
+            self._taken = {name: header.is_shared for name, header in self._writing.items()}
+        self._delete_where(lambda entry: is_gone(entry.chat_id, entry.label), of_all=True)
         if not self._scan_done.done():  # one may be taken note of just now
-            self._writer.submit(self._delete_where, is_gone)
+            self._writer.submit(self._delete_where, lambda entry: is_gone(entry.chat_id, entry.label))
 
     def clear(self) -> None:
         """Delete all files."""
@@ -234,10 +234,7 @@ class SnapshotFolder:
             return
         except OSError:
             return
-        if (
-            path.name
-            != file_name_of(StateKeys(header.model, header.settings), header.adapters, header.tokens) + _SUFFIX
-        ):
+        if path.name != file_name_for(header) + _SUFFIX:
             self.discard(path.name, "it has another file's name")
             return
         if not is_signed(header, self._key):

@@ -18,7 +18,7 @@ from app.errors import ModelFileMissing, UsageError
 from app.model_choice import model_path
 from app.paths import Paths
 from app.settings import Settings
-from app.speculation import DraftChoice, draft_choice, draft_params
+from app.speculation import MAX_GPU_LAYERS, DraftChoice, draft_choice, draft_params
 from engine import (
     MAX_DRAFT,
     DraftDescription,
@@ -56,6 +56,13 @@ def add_draft_arguments(group: argparse._ArgumentGroup) -> None:
         "--draft-max", metavar="N", type=whole_number, help=f"most tokens drafted at a time, 1 to {MAX_DRAFT}"
     )
     group.add_argument(
+        "--draft-gpu-layers",
+        metavar="N",
+        type=whole_number,
+        help="layers of the draft model computed on the graphics processor where there is one; 0 keeps it on the "
+        "processor; default: where its model is",
+    )
+    group.add_argument(
         "--strict",
         action="store_true",
         help="keep the text at temperature 0 equal to that of plain decoding, to the token; slower",
@@ -73,6 +80,10 @@ def chosen_drafting(options: argparse.Namespace, settings: Settings, model: str,
         if not 1 <= options.draft_max <= MAX_DRAFT:
             raise UsageError(f"--draft-max {options.draft_max} is not possible.", f"It goes from 1 to {MAX_DRAFT}.")
         choice = dataclasses.replace(choice, draft_max=options.draft_max)
+    if (layers := options.draft_gpu_layers) is not None:
+        if not 0 <= layers <= MAX_GPU_LAYERS:
+            raise UsageError(f"--draft-gpu-layers {layers} is not possible.", f"It goes from 0 to {MAX_GPU_LAYERS:,}.")
+        choice = dataclasses.replace(choice, n_gpu_layers=layers)
     return dataclasses.replace(choice, strict=True) if options.strict else choice
 
 
@@ -154,7 +165,7 @@ def load_draft(
     if check.reason:
         return DraftOutcome(path, None, check.reason, check.hint)
     try:
-        return DraftOutcome(path, session.set_draft(path, draft_params(params)), notes=check.notes)
+        return DraftOutcome(path, session.set_draft(path, draft_params(params, choice.n_gpu_layers)), notes=check.notes)
     except EngineUnavailable:
         raise
     except EngineError as error:

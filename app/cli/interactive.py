@@ -11,6 +11,7 @@ from prompt_toolkit.formatted_text import FormattedText
 from app.adapter_files import open_adapter_files
 from app.cli.adapter_commands import obey_lora
 from app.cli.attached import prepare, prepared_sentence, read_documents
+from app.cli.cache import obey_cache
 from app.cli.chat_options import parse_setting
 from app.cli.chat_plan import ChatPlan, note_chat_format, remember_model
 from app.cli.draft_commands import draft_sentences, drafting_line, load_draft, obey_draft, show_refused
@@ -50,6 +51,7 @@ _HELP = """\
 /set NAME=VALUE   change a sampling setting; without NAME, show all
 /attach FILE      put a text, code or PDF file before the next message; without FILE, none
 /prepare          read what is attached, or the chat so far, ahead of the next message
+/cache            what is kept of prompts; `/cache forget NAME` and `/cache clear` delete it
 /lora NAME=1      use an adapter at a strength, 0 for without; without NAME, show all
 /draft NAME       what guesses tokens ahead: a model, ngram, both, auto or none; without NAME, show all
 /model PATH       load another model, or `starter`; without PATH, load the same again
@@ -108,6 +110,7 @@ class InteractiveChat:
             "/set": self._set,
             "/attach": self._attach,
             "/prepare": self._prepare,
+            "/cache": lambda argument: obey_cache(argument, self._session),
             "/lora": self._lora,
             "/draft": self._draft,
             "/model": self._model,
@@ -265,10 +268,7 @@ class InteractiveChat:
         print(prompt.removesuffix("\n"))
 
     def _stats(self, argument: str) -> None:
-        if self._last is None:
-            print("There is no reply yet.")
-            return
-        print("\n".join(number_lines(self._last.finished)))
+        print("There is no reply yet." if self._last is None else "\n".join(number_lines(self._last.finished)))
 
     # --- model and replies ---
 

@@ -69,11 +69,13 @@ class DraftPresenter(QObject):
         self._was_choosing = False  # another model, while the one before is still loaded
         panel.mode_chosen.connect(self._on_mode_chosen)
         panel.draft_chosen.connect(self._on_draft_chosen)
+        panel.place_chosen.connect(self._on_place_chosen)
         panel.add_requested.connect(self._ask)
         panel.tint_chosen.connect(lambda is_on: settings.set("draft_tint", is_on))
         panel.seen.connect(self.look_again)
         model.changed.connect(self._on_model_changed)
         model.loaded.connect(self._on_loaded)
+        bridge.engine_described.connect(lambda description: panel.set_devices(description.devices))
         bridge.draft_set.connect(self._on_set)
         bridge.draft_refused.connect(self._on_refused)
         settings.changed.connect(self._on_settings_changed)
@@ -140,6 +142,10 @@ class DraftPresenter(QObject):
         mode = _WITH_DRAFT.get(choice.mode, choice.mode) if path else choice.mode
         self._keep(dataclasses.replace(choice, path=path, mode=mode))
 
+    def _on_place_chosen(self, n_gpu_layers: int | None) -> None:
+        self._let_go()  # it is loaded again, in its new place
+        self._keep(dataclasses.replace(self.choice, n_gpu_layers=n_gpu_layers))
+
     def _keep(self, choice: DraftChoice) -> None:
         if self._model_key:
             self._settings.set_entry("drafting", self._model_key, kept_choice(self._settings.now, choice))
@@ -161,7 +167,7 @@ class DraftPresenter(QObject):
 
     def _show_choice(self) -> None:
         choice = self.choice
-        self._panel.set_choice(choice.mode, choice.path)
+        self._panel.set_choice(choice.mode, choice.path, choice.n_gpu_layers)
         for widget in (self._panel.mode, self._panel.add_button):
             widget.setEnabled(bool(self._model_key))
 
@@ -224,7 +230,7 @@ class DraftPresenter(QObject):
             self._refuse(check.reason, check.hint)
         else:
             self._told, self._draft = path, None
-            self._request_id = self._bridge.set_draft(path, draft_params(self._model.params))
+            self._request_id = self._bridge.set_draft(path, draft_params(self._model.params, self.choice.n_gpu_layers))
 
     def _on_set(self, request_id: str, draft: DraftDescription | None) -> None:
         if request_id == self._request_id and draft is not None:

@@ -28,16 +28,16 @@ _PLACE_BUCKETS = [bisect_right(_PLACE_EDGES, place) for place in range(100)]
 _PRIOR_TOKENS = 4.0  # the fixed prior counts as much as so many tokens
 # What was seen in all chats counts, for one chat, as so many at most: chats differ in what they repeat more than in how
 # well a draft model follows them.
-_MATCH_WEIGHT, _MODEL_WEIGHT = 12.0, 30.0
+_MATCH_WEIGHT, _MODEL_WEIGHT = 12.0, 60.0
 _LEAST_WEIGHT, _TAKE_OVER = 6.0, 0.4  # so far down goes that weight, by so much for each token judged in the chat
-_MATCH_KEEP, _MODEL_KEEP, _WIDE_KEEP = 0.96, 0.98, 0.997  # of the counts, at each further token
+_MATCH_KEEP, _MODEL_KEEP, _WIDE_KEEP = 0.96, 0.992, 0.997  # of the counts, at each further token
 _CAUTION, _HOPE = 1.0, 3.0  # standard deviations
 _DEVIATIONS, _WIDE_TRUST = 1.5, 0.25
 _RISKY_TOKENS = 8.0
 _CURIOSITY = 0.2
 _EMPTY_KEEP, _EMPTY_DRAFTS = 0.9, 4.0  # of its counts, at each draft; it is drawn to none by as much as so many
-_PRIOR_STEPS, _LEAST_PRIOR_STEPS, _WIDE_STEPS = 40.0, 10.0, 10.0
-_CHAT_STEP_KEEP, _WIDE_STEP_KEEP = 0.97, 0.99
+_PRIOR_STEPS, _LEAST_PRIOR_STEPS, _WIDE_STEPS = 100.0, 100.0, 30.0
+_CHAT_STEP_KEEP, _WIDE_STEP_KEEP = 0.988, 0.995
 _DOUBT = 0.3  # deviation of the speed of one step with the draft model
 _ENOUGH_STEPS, _ENOUGH_TOKENS = 4.0, 8.0
 _CLEAR_LOSS = 0.75  # speed of a reply's steps with drafts
@@ -51,8 +51,10 @@ class _Counts:
         self.priors = priors
         self.accepted = [0.0] * len(priors)
         self.judged = [0.0] * len(priors)
+        self.numbers = [0] * len(priors)  # of tokens judged, unfaded
 
     def note(self, bucket: int, keep: float, *, is_accepted: bool) -> None:
+        self.numbers[bucket] += 1
         self.accepted[bucket] = self.accepted[bucket] * keep + is_accepted
         self.judged[bucket] = self.judged[bucket] * keep + 1.0
 
@@ -60,26 +62,39 @@ class _Counts:
 class _ChatCounts(_Counts):
     """Fading counts of one chat, drawn towards what all chats showed when its reply began."""
 
-    def __init__(self, wide: _Counts, most_weight: float, keep: float) -> None:
+    def __init__(self, wide: _Counts, most_weight: float, keep: float, *, is_twice: bool = False) -> None:
         super().__init__(wide.priors)
         self._wide, self._most_weight, self._keep = wide, most_weight, keep
         self._weight = [most_weight] * len(wide.priors)
+        self._is_twice = is_twice
+        self._own = _Counts(wide.priors)  # this chat's share of the wide counts: not to be counted twice
+        self._others = [0] * len(wide.priors)  # tokens of other chats
         self.begin()
 
     def begin(self) -> None:
-        wide = self._wide
-        pairs = zip(wide.accepted, wide.judged, wide.priors, strict=True)
-        self._prior = [(yes + _PRIOR_TOKENS * prior) / (all_ + _PRIOR_TOKENS) for yes, all_, prior in pairs]
-        known = [min(self._most_weight, _PRIOR_TOKENS + judged) for judged in wide.judged]
-        triples = zip(self._weight, known, self.judged, strict=True)
-        self._weight = [min(weight, most) if own else most for weight, most, own in triples]
-        self._known = [1.0 + _WIDE_TRUST * judged for judged in wide.judged]
+        wide, own, priors = self._wide, self._own, self.priors
+        for bucket, number in enumerate(wide.numbers):
+            others = number - own.numbers[bucket]
+            fade = _WIDE_KEEP ** (others - self._others[bucket])
+            own.accepted[bucket] *= fade
+            own.judged[bucket] *= fade
+            self._others[bucket] = others
+        accepted = [max(yes - mine, 0.0) for yes, mine in zip(wide.accepted, own.accepted, strict=True)]
+        judged = [max(all_ - mine, 0.0) for all_, mine in zip(wide.judged, own.judged, strict=True)]
+        triples = zip(accepted, judged, priors, strict=True)
+        self._prior = [(yes + _PRIOR_TOKENS * prior) / (all_ + _PRIOR_TOKENS) for yes, all_, prior in triples]
+        most = [min(self._most_weight, _PRIOR_TOKENS + all_) for all_ in judged]
+        weights = zip(self._weight, most, self.judged, strict=True)
+        self._weight = [min(weight, least) if own_ else least for weight, least, own_ in weights]
+        self._known = [1.0 + _WIDE_TRUST * all_ for all_ in judged]
 
     def learn(self, bucket: int, *, is_accepted: bool) -> None:
         self.note(bucket, self._keep, is_accepted=is_accepted)
         if self._weight[bucket] > _LEAST_WEIGHT:  # the chat's own evidence takes over
             self._weight[bucket] -= _TAKE_OVER
         self._wide.note(bucket, _WIDE_KEEP, is_accepted=is_accepted)
+        if not self._is_twice:
+            self._own.note(bucket, _WIDE_KEEP, is_accepted=is_accepted)
 
     def mean(self, bucket: int) -> float:
         weight = self._weight[bucket]
@@ -105,11 +120,16 @@ class _Steps:
 
     def __init__(self) -> None:
         self.worth = self.spent = self.number = 0.0
+        self.count = 0  # unfaded
 
     def note(self, worth: float, spent: float, keep: float) -> None:
+        self.count += 1
         self.worth = self.worth * keep + worth
         self.spent = self.spent * keep + spent
         self.number = self.number * keep + 1.0
+
+    def fade(self, share: float) -> None:
+        self.worth, self.spent, self.number = self.worth * share, self.spent * share, self.number * share
 
 
 class _Wide:
@@ -134,10 +154,11 @@ class Acceptance:
     """
 
     def __init__(self, wide: _Wide) -> None:
-        self._match = _ChatCounts(wide.match, _MATCH_WEIGHT, _MATCH_KEEP)
+        self._match = _ChatCounts(wide.match, _MATCH_WEIGHT, _MATCH_KEEP, is_twice=True)
         self._place = _ChatCounts(wide.place, _MODEL_WEIGHT, _MODEL_KEEP)
         self._confidence = _ChatCounts(wide.confidence, _MODEL_WEIGHT, _MODEL_KEEP)
         self._steps, self._wide_steps = _Steps(), wide.steps
+        self._own_steps, self._other_steps = _Steps(), 0  # this chat's share of the wide steps; the number of others
         self.worth = self.spent = self._worth_before = self._spent_before = 0.0
         self.num_steps = self.num_losses = 0
         self._empty = self._started = 0.0
@@ -152,10 +173,13 @@ class Acceptance:
         self._worth_before, self._spent_before = self.worth, self.spent
         for counts in (self._match, self._place, self._confidence):
             counts.begin()
-        wide = self._wide_steps
-        share = min(1.0, _WIDE_STEPS / wide.number) if wide.number else 0.0
-        self._prior_worth, self._prior_spent = share * wide.worth, share * wide.spent
-        self._num_before = wide.number
+        wide, own = self._wide_steps, self._own_steps
+        others = wide.count - own.count
+        own.fade(_WIDE_STEP_KEEP ** (others - self._other_steps))
+        self._other_steps = others
+        self._num_before = max(wide.number - own.number, 0.0)
+        share = min(1.0, _WIDE_STEPS / self._num_before) if others else 0.0
+        self._prior_worth, self._prior_spent = share * (wide.worth - own.worth), share * (wide.spent - own.spent)
 
     def after_match(self, length: int, number: int) -> list[float]:
         """Return the probabilities of the tokens that follow a match of so many, each if those before are accepted.
@@ -222,6 +246,7 @@ class Acceptance:
         """Learn what a step with the draft model was worth, in plain steps, drafting and all included."""
         self._steps.note(worth, spent, _CHAT_STEP_KEEP)
         self._wide_steps.note(worth, spent, _WIDE_STEP_KEEP)
+        self._own_steps.note(worth, spent, _WIDE_STEP_KEEP)
 
     def model_speed(self, worth: float, spent: float) -> float:
         """Return how many times as fast as plain steps those with the draft model are.

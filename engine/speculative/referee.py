@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from engine.speculative.acceptance import FIRST_PROBE_STEPS, Acceptance
-from engine.speculative.account import Account, Arm, RefereeReport
+from engine.speculative.account import Account, Arm, Company, RefereeReport
 from engine.speculative.ngram import MAX_MATCH, NgramProposal
 from engine.speculative.plan import Plan
 from engine.speculative.step_times import MAX_ROWS, DraftTimes, StepTimes
@@ -31,6 +31,7 @@ _HOPEFUL = 0.9  # acceptance at most; where what may be hoped for would not pay,
 _FORGIVING_STEPS = 1000.0  # after which anything may be hoped for again
 _MOST_PROBE, _BURST = 4, 2
 _MOST_PROBE_STEPS = 1024
+_HOPE = 1.0
 _DRAFT_GUESS = 0.3  # of a plain step: a token of the draft model, before one was seen
 
 
@@ -41,12 +42,15 @@ class Choice(NamedTuple):
         num_tokens: to draft; the draft model may draft fewer, see `Referee.goes_on`.
         is_probe: whether it is done to learn, and expected to lose.
         is_fresh: whether the draft model begins anew with the last tokens, in place of reading all it has missed.
+        is_baseline: whether a draft would pay, but what plain steps take has to be seen again: no reply of the step is
+            to have one.
     """
 
     arm: Arm
     num_tokens: int = 0
     is_probe: bool = False
     is_fresh: bool = False
+    is_baseline: bool = False
 
 
 PLAIN = Choice(Arm.PLAIN)
@@ -138,7 +142,7 @@ class Referee:
         self._is_on = choice.arm is not Arm.PLAIN and not choice.is_probe
         is_due = self._since_plain >= _BASELINE_EVERY or self._times.is_unsettled(num_threads=num_threads)
         if self._is_on and is_due:
-            choice = PLAIN
+            choice = Choice(Arm.PLAIN, is_baseline=True)
         self._plan = plan
         return choice
 
@@ -177,18 +181,19 @@ class Referee:
         alone = plan.speed_of(draft)
         if plan.num_rows == 1:
             alone = acceptance.model_speed(draft.tokens, draft.seconds / base)
+        margin = _OFF_MARGIN if self._is_on else _ON_MARGIN
+        # The dearer a draft, the more chance is in what it gained.
+        margin += _DEAR_MARGIN * max(draft.seconds / base - _DEAR, 0.0)
         num_read = next((number for number in num_reads if self._may_read(plan, number, alone, num_expected)), None)
         is_known = acceptance.knows_draft and num_read is not None
         if num_read is None:
-            num_read = next((n for n in num_reads if plan.reading_s(n) <= self._account.reading_s), None)
+            is_hopeful = alone + _HOPE * acceptance.doubt_before() > max(margin, _ON_MARGIN)
+            reading_s = self._account.reading_s(is_hopeful=is_hopeful)
+            num_read = next((n for n in num_reads if plan.reading_s(n) <= reading_s), None)
         if num_read is None:
             return None
         share_s = plan.reading_s(num_read) / self._num_to_bear(num_expected)
         speed = 1 / (1 / alone + share_s / base)
-        margin = _OFF_MARGIN if self._is_on else _ON_MARGIN
-        margin += _DEAR_MARGIN * max(
-            draft.seconds / base - _DEAR, 0.0
-        )  # the dearer, the more chance is in what it gained
         is_doubtful, is_probe = speed <= margin, False
         if is_doubtful:
             is_going = self._is_on or acceptance.since_model <= 1
@@ -204,8 +209,9 @@ class Referee:
         while most and plan.seconds_of(most) > base + allowance:
             most -= 1
         if not is_doubtful and most < draft.length:  # what is left has to pay too
-            rest = plan.best_drafted(chances[:most])
-            most = most if 1 / plan.speed_of(rest) + share_s / base < 1 / margin else 0
+            rest = plan.speed_of(plan.best_drafted(chances[:most]))
+            most = most if 1 / rest + share_s / base < 1 / margin else 0
+            speed = min(speed, rest)
         if not most:
             return None
         plan = plan._replace(speed=max(speed, 1.0), most=most, is_exploring=is_doubtful or not is_known)
@@ -220,6 +226,8 @@ class Referee:
         """Return whether the draft model, known to pay so much, may read before it drafts in this reply."""
         if num_read <= _MODEST_READ:
             return True
+        if not self._account.has_paid_reading:
+            return False
         rest_s = num_expected * plan.base
         speed -= self._acceptance.doubt_before() / 2
         saved_s = _READ_SHARE * rest_s * (1 - 1 / speed) if speed > 1 and self._acceptance.knows_draft else 0.0
@@ -274,19 +282,25 @@ class Referee:
         num_accepted: int = 0,
         confidences: Sequence[float] = (),
         num_draft_read: int = 0,
+        company: Company | None = None,
     ) -> None:
         """Take what came of the step that was chosen last.
 
         Args:
             tokens: that the step brought the reply.
             step_s: of the step, verification included.
-            draft_s: of drafting, reading included.
+            draft_s: of drafting, reading included; of steps that the draft model does for several, a share.
             num_drafted: may be fewer than chosen.
             confidences: that `goes_on` was asked with, for the tokens that were drafted.
             num_draft_read: tokens the draft model has read, that which it begins with included; where it drew nothing
                 after a long reading, it goes on with that at a later step.
+            company: of the step, None where the reply was alone.
         """
         plan, proposal = self._plan, self._proposal
+        if plan is not None and company is not None:  # what came of the others' drafts was not known before
+            plan = plan._replace(
+                num_rows=min(1 + company.num_other_rows, MAX_ROWS), num_others=company.num_other_tokens
+            )
         self._proposal = None
         if proposal is not None:
             num_right = self._acceptance.note_match(self._credible(proposal), proposal.tokens, tokens)
@@ -294,7 +308,7 @@ class Referee:
         self._acceptance.since_model += 1
         if choice.arm is Arm.PLAIN or plan is None:
             self._since_plain = 0
-            self._account.note_plain(step_s)
+            self._account.note_plain(step_s, company)
             return
         self._since_plain += 1
         worth = plan.worth(len(tokens))
@@ -312,6 +326,7 @@ class Referee:
             num_tokens=len(tokens),
             read_s=read_s,
             is_exploring=is_exploring,
+            company=company,
         )
         if is_reading and self._draft_times is not None:
             self._draft_times.observe_reading(num_draft_read - 1, draft_s)

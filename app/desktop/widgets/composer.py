@@ -106,7 +106,7 @@ class Composer(QWidget):
         edit.document().undoCommandAdded.connect(self._pasted.forget_redo)
         self._pasted.changed.connect(self._on_rows_changed)
         self._pasted.show_requested.connect(self._on_show_pasted)
-        self._pasted.remove_requested.connect(self._on_remove_pasted)
+        self._pasted.change_requested.connect(self._on_change_pasted)
         self._queue.edit_requested.connect(self.queued_edit_requested)
         self._queue.drop_requested.connect(self.queued_drop_requested)
         self._buttons.stop_clicked.connect(self._on_stop)
@@ -331,9 +331,8 @@ class Composer(QWidget):
             self._show_parts(Draft(wanted, texts[:number] + texts[number + 1 :]))
         self.text_edit.setFocus()
 
-    def _on_remove_pasted(self, number: int) -> None:
-        texts = self._pasted.texts
-        self._put_pasted(texts[:number] + texts[number + 1 :])
+    def _on_change_pasted(self, texts: Sequence[str]) -> None:
+        self._put_pasted(texts)
         self.text_edit.setFocus()
 
     def _on_undo(self) -> None:

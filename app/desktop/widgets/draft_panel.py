@@ -11,10 +11,10 @@ from app.desktop.theme.theme import Theme
 from app.desktop.widgets.check_box import CheckBox
 from app.desktop.widgets.choice_row import ChoiceRow
 from app.desktop.widgets.draft_row import DraftRow
-from app.desktop.widgets.draft_words import mode_options
+from app.desktop.widgets.draft_words import mode_options, place_options
 from app.desktop.widgets.file_panel import FilePanel, say
 from app.desktop.widgets.param_row import new_note
-from engine import DraftMode
+from engine import Device, DraftMode
 
 if TYPE_CHECKING:
     from app.draft_models import DraftCandidate
@@ -28,11 +28,13 @@ class DraftPanel(FilePanel[DraftRow]):
     Signals:
         mode_chosen: DraftMode.
         draft_chosen: path of the draft model; empty for none.
+        place_chosen: layers of the draft model on the graphics processor; None places it as its model.
         tint_chosen: whether accepted drafts are to be tinted.
     """
 
     mode_chosen = Signal(object)
     draft_chosen = Signal(str)
+    place_chosen = Signal(object)
     tint_chosen = Signal(bool)
 
     def __init__(self, theme: Theme, parent: QWidget | None = None) -> None:
@@ -47,6 +49,10 @@ class DraftPanel(FilePanel[DraftRow]):
         )
         self.mode.set_options(mode_options())
         self.mode.changed.connect(lambda: self.mode_chosen.emit(self.mode.value))
+        self.place = ChoiceRow(theme, "draft_place", self.tr("Compute drafts on"))
+        self.place.set_options(place_options())
+        self.place.changed.connect(lambda: self.place_chosen.emit(self.place.value))
+        self.place.setVisible(False)  # until there is a choice
         self._status, self._problem = new_note("meta"), new_note("problem")
         self._found_note, self._suggestion = new_note("meta"), new_note("meta")
         for note in (self._status, self._problem, self._found_note, self._suggestion):
@@ -59,8 +65,8 @@ class DraftPanel(FilePanel[DraftRow]):
         self._others_title.setText(self.tr("These cannot draft for the model:"))
         self.add_button.setToolTip(self.tr("Let a model draft whose file lies elsewhere"))
         for widget in (
-            *(self.mode, self._status, self._problem, self.tint, self._title, self._found_note, self._suggestion),
-            *(self._usable, self.add_button, self._others_title, self._others),
+            *(self.mode, self.place, self._status, self._problem, self.tint, self._title, self._found_note),
+            *(self._suggestion, self._usable, self.add_button, self._others_title, self._others),
         ):
             self._box.addWidget(widget)
         self._on_theme_changed()
@@ -89,11 +95,16 @@ class DraftPanel(FilePanel[DraftRow]):
         """Return what a file is called here; empty where it is not offered."""
         return self._candidates[path].title if path in self._candidates else ""
 
-    def set_choice(self, mode: DraftMode, path: str) -> None:
+    def set_choice(self, mode: DraftMode, path: str, n_gpu_layers: int | None = None) -> None:
         """Show what is chosen."""
         self.mode.set_value(mode)
+        self.place.set_value(n_gpu_layers)
         self._choose(path)
         self.summary_changed.emit(self.summary)
+
+    def set_devices(self, devices: Sequence[Device]) -> None:
+        """Offer a place for the draft model where there is more than the processor."""
+        self.place.setVisible(any(device.kind.endswith("gpu") for device in devices))
 
     def set_tinted(self, is_on: bool) -> None:
         """Show whether accepted drafts are tinted."""
@@ -136,7 +147,7 @@ class DraftPanel(FilePanel[DraftRow]):
         row.set_chosen(row.path == self._path)
 
     def _first_inputs(self) -> Sequence[QWidget]:
-        return self.mode.box, self.tint
+        return self.mode.box, self.place.box, self.tint
 
     def _on_row_chosen(self, row: DraftRow) -> None:
         self._choose(row.path if row.box.isChecked() else "")
