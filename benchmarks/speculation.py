@@ -41,7 +41,7 @@ from benchmarks.speculation_cells import (
 )
 from benchmarks.speculation_engine import DraftingEngine, DraftingServer
 from benchmarks.speculation_record import Record
-from benchmarks.speculation_summary import DEEP, F16, Q4_1, summary
+from benchmarks.speculation_summary import DEEP, F16, OF_SERVER, Q4_1, server_rows, summary
 from benchmarks.step_costs import step_costs
 from engine import ProcessClient
 from engine.backend_llama.library import library
@@ -142,7 +142,7 @@ def _server(files: Files, prompts: Sequence[Prompt], repeats: int, n_threads: in
             for mode, flags in options.items():
                 servers[mode] = DraftingServer(path, n_threads, flags)
                 stack.callback(servers[mode].close)
-            _follow(measure(servers, prompts, f"{target}, llama.cpp server", repeats, record.pairs), record)
+            _follow(measure(servers, prompts, f"{target}{OF_SERVER}", repeats, record.pairs), record)
 
 
 def _follow(cells: Iterator[str], record: Record) -> None:
@@ -210,7 +210,11 @@ def _told(record: Record) -> list[CellFigures]:
     """Print what a record says, and return the cells of our own engine."""
     cells = [cell_figures(key, each, record.costs.get(key.target)) for key, each in record.pairs.items()]
     ours = [cell for cell in cells if cell.key.target in record.costs]
-    print("\n".join([record.machine, "", *cell_rows(cells), "", *summary(ours), *record.notes]))
+    print(
+        "\n".join(
+            [record.machine, "", *cell_rows(cells), "", *summary(ours), *server_rows(record.pairs), *record.notes]
+        )
+    )
     return ours
 
 

@@ -3,9 +3,10 @@
 import statistics
 from collections.abc import Sequence
 
-from benchmarks.speculation_cells import BOTH, CONTROL, KINDS, NGRAM, CellFigures
+from benchmarks.speculation_cells import BOTH, CONTROL, KINDS, NGRAM, OFF, CellFigures, Pairs
 
 Q4_1, F16, DEEP = "Q4_1", "F16", "deep F16 (synthetic)"
+OF_SERVER = ", llama.cpp server"  # behind the name of a target
 _TOLERANCE = 0.02  # that the worst cell may lie behind the worst of the control
 
 
@@ -71,6 +72,30 @@ def kind_rows(cells: Sequence[CellFigures]) -> list[str]:
         counts = (str(len(groups[place])), str(len(groups[place]) - len(counted)))
         shown = ("" if value is None else f"{value:.2f}" for value in values)
         lines.append("| " + " | ".join((*place[:3], f"{place[3]:g}", *counts, *shown)) + " |")
+    return ["", "| " + " | ".join(heads) + " |", "|" + "---|" * len(heads), *lines] if lines else []
+
+
+def server_rows(pairs: Pairs) -> list[str]:
+    """Return a table of milliseconds a token of whole replies, ours beside llama.cpp's server; nothing without both."""
+    seconds: dict[tuple[str, str, float], dict[str, list[float]]] = {}
+    for key, each in pairs.items():
+        if key.mode == CONTROL:
+            continue
+        target, is_server = key.target.removesuffix(OF_SERVER), key.target.endswith(OF_SERVER)
+        modes = seconds.setdefault((target, key.prompt, key.temperature), {})
+        for pair in each:
+            for mode, reply in ((f"server {OFF}" if is_server else OFF, pair.plain), (key.mode, pair.other)):
+                modes.setdefault(mode, []).append(1000 * reply.wall_s / max(reply.num_tokens, 1))
+    lines = []
+    for (target, prompt, temperature), modes in seconds.items():
+        middle = {mode: statistics.median(values) for mode, values in modes.items()}
+        ours = {mode: value for mode, value in middle.items() if not mode.startswith("server")}
+        theirs = {mode: value for mode, value in middle.items() if mode.startswith("server")}
+        if ours and theirs:
+            told = [", ".join(f"{mode} {value:.1f}" for mode, value in each.items()) for each in (ours, theirs)]
+            ratio = min(ours.values()) / min(theirs.values())
+            lines.append(f"| {target} | {prompt} | {temperature:g} | {told[0]} | {told[1]} | {ratio:.2f} |")
+    heads = ("target", "prompt", "temperature", "ours, ms/token", "llama.cpp server", "best of ours by best of it")
     return ["", "| " + " | ".join(heads) + " |", "|" + "---|" * len(heads), *lines] if lines else []
 
 

@@ -125,6 +125,7 @@ class Engine:
         for sequence in [*self._scheduler.running, *self._scheduler.waiting]:
             if gone is None or sequence.prompt.chat_id in gone:
                 sequence.is_private = True
+                sequence.is_forgotten = sequence.is_forgotten or gone is not None
         self.idle.preparations.forget(gone)
         self.room.forget(gone)
         self.speculator.forget(gone)
@@ -362,7 +363,10 @@ class Engine:
             sequence.sampler.close()
             sequence.sampler = None
         self.speculator.end(sequence)
+        slot = sequence.slot
         self._leave(sequence)
+        if slot is not None and sequence.is_forgotten:
+            self._cache.clear(slot)
         self._aborts.close(sequence.request_id)
         self.room.drop(sequence.request_id)
         self._is_admission_due = True

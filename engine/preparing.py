@@ -160,8 +160,8 @@ class Preparations:
         slot, tokens = sequence.slot, sequence.prompt_tokens
         is_mine = slot is not None and slot.owner is None and slot.adapters == sequence.adapters
         if slot is not None and is_mine and slot.tokens and slot.tokens == tokens[: len(slot.tokens)]:
-            slot.owner, slot.chat_id = sequence.request_id, sequence.prompt.chat_id  # another's may have had it
-            slot.is_private = slot.is_private or sequence.is_private
+            slot.owner = sequence.request_id
+            slot.chat_id, slot.is_private = sequence.prompt.chat_id, sequence.is_private
             return slot
         acquired, back = self._room.admit(sequence)
         sequence.prompt_tokens = acquired.tokens

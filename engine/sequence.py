@@ -66,6 +66,7 @@ class Sequence:
         num_threads: that computed the latest token.
         snapshot: what it held, kept while the request is paused.
         is_private: whether it may be written nowhere; so it is, too, when its chat was forgotten meanwhile.
+        is_forgotten: whether nothing of it is to stay when it has ended.
         proposals: tokens drafted for the next step, to come behind the latest.
         drafting: what drafts for it and how that goes; None where it was not asked for.
     """
@@ -82,6 +83,7 @@ class Sequence:
         self.num_threads: int | None = None
         self.snapshot: Snapshot | None = None
         self.is_private = prompt.is_private
+        self.is_forgotten = False
         self.proposals: list[Proposal] = []
         self.drafting: Drafting | None = None
         self._checkpoints_due: list[int] = []  # token counts, rising

@@ -165,6 +165,7 @@ class WorkerLoop:
                 if isinstance(item, Encoded):
                     self._add(item)
                 elif isinstance(item, DraftLoad):
+                    self._kept.responses.expect_nothing()
                     self._drafts.take(item, self._engine, is_idle=not self._at_tokenizer)
                 else:
                     self._handle(item, received_at)
@@ -201,6 +202,7 @@ class WorkerLoop:
 
     def _set(self, command: SetThreads | SetDraft) -> None:
         if isinstance(command, SetDraft):
+            self._kept.responses.expect_nothing()
             self._drafts.set(command, self._engine)
             return
         self._most_threads = command.most
@@ -320,8 +322,8 @@ class WorkerLoop:
             self._send_all(engine.idle.preparations.add(item.prompt._replace(prompt=prompt)))
         elif isinstance(command, Generate):
             prompt = item.prompt._replace(is_private=command.is_private)
-            drawn_by = engine.speculator.drawn_by(prompt)
-            stored = self._kept.responses.answer(command, prompt, engine.backend, drawn_by=drawn_by)
+            draft = engine.speculator.model_keys
+            stored = self._kept.responses.answer(command, prompt, engine.backend, draft=draft)
             self._send_all(stored or engine.add(prompt))
         with self._lock:
             self._pending.discard(request_id)

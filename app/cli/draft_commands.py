@@ -38,6 +38,7 @@ _WORDS = {
     "both": DraftMode.BOTH,
 }
 _REPRODUCIBLE = "A reproducible reply is not drafted: how much is drafted depends on the time."
+_GIVEN_UP = "Loading the draft model was given up."
 _EXAMPLE = "Write --draft MODEL, one of ngram, both, auto and none, or both as in `--draft both --draft MODEL`."
 
 
@@ -170,6 +171,23 @@ def load_draft(
         raise
     except EngineError as error:
         return DraftOutcome(path, None, error.message, error.hint)
+
+
+def change_draft(
+    session: ChatSession, target: str, choice: DraftChoice, params: ModelParams, *, has_one: bool
+) -> DraftOutcome | None:
+    """Load the draft model that is wanted, as `load_draft`, or free the one that is there.
+
+    One whose load is given up is not used either, and the chat goes on.
+    """
+    try:
+        outcome = load_draft(session, target, choice, params)
+        if has_one and (outcome is None or outcome.draft is None):
+            session.set_draft(None, params)
+    except KeyboardInterrupt:
+        path = choice.wanted_path
+        return None if path is None else DraftOutcome(path, None, _GIVEN_UP, "`/draft NAME` loads it again.")
+    return outcome
 
 
 def show_refused(outcome: DraftOutcome) -> None:

@@ -14,7 +14,7 @@ from app.cli.attached import prepare, prepared_sentence, read_documents
 from app.cli.cache import obey_cache
 from app.cli.chat_options import parse_setting
 from app.cli.chat_plan import ChatPlan, note_chat_format, remember_model
-from app.cli.draft_commands import draft_sentences, drafting_line, load_draft, obey_draft, show_refused
+from app.cli.draft_commands import change_draft, draft_sentences, drafting_line, obey_draft, show_refused
 from app.cli.line_editor import LineEditor
 from app.cli.outcome import CONTEXT_FULL, ExitCode, dropped_sentence, show_error
 from app.cli.reply_numbers import number_lines, summary_of, wrapped_numbers
@@ -296,10 +296,9 @@ class InteractiveChat:
         if self._plan.drafting.wanted_path is not None:
             print("\rLoading the draft model ...", end="", flush=True)
         with self._session.interrupted_by_ctrl_c(), without_echo():
-            outcome = load_draft(self._session, self._plan.path, self._plan.drafting, self._plan.params)
-            self._has_draft = outcome is not None and outcome.draft is not None
-            if had_draft and not self._has_draft:
-                self._session.set_draft(None, self._plan.params)
+            plan = self._plan
+            outcome = change_draft(self._session, plan.path, plan.drafting, plan.params, has_one=had_draft)
+        self._has_draft = outcome is not None and outcome.draft is not None
         if outcome is not None:
             print("\r\x1b[K", end="", flush=True)
             show_refused(outcome)

@@ -13,7 +13,7 @@ from engine.kv_cache import KVCache
 from engine.messages import MemoryKind
 from engine.params import MAX_DRAFT, DraftMode
 from engine.scheduler import PlannedPart
-from engine.sequence import Prompt, Sequence
+from engine.sequence import Sequence
 from engine.speculative.acceptance import AcceptanceMemory
 from engine.speculative.account import ARMS_OF, Arm, Company
 from engine.speculative.agreement import Agreement
@@ -64,6 +64,7 @@ class Speculator:
         referee: makes what decides for one reply.
         clock: seconds.
         awaits_model: whether a draft model is being loaded.
+        model_keys: of the draft model, None where there is none.
     """
 
     def __init__(self, backend: Backend, cache: KVCache, threads: StepThreads) -> None:
@@ -78,6 +79,7 @@ class Speculator:
         self._memory = AcceptanceMemory()
         self._model: ModelDrafter | None = None
         self.awaits_model = False
+        self.model_keys: StateKeys | None = None
         self._indexes: OrderedDict[str, NgramIndex] = OrderedDict()
         self._strict_most: dict[AdapterKey, int] = {}
         self._with_model: set[Drafting] = set()  # of running replies, those that the draft model drafts for
@@ -113,6 +115,7 @@ class Speculator:
         if self._model is not None:
             self._model.close()
         self._model, self.awaits_model = model, False
+        self.model_keys = None if model is None else model.backend.state_keys
         self._draft_times = DraftTimes() if model is None or not is_idle else model.measured_times()
         self._memory = AcceptanceMemory()
         self.calibration.agreement = None if model is None else Agreement(self._backend, model, self._memory)
@@ -162,14 +165,6 @@ class Speculator:
     def may_draw(self, sequence: Sequence) -> bool:
         """Whether drafts for a reply may be drawn with chance, so that its sampler has to take that into account."""
         return sequence.drafting is not None and sequence.drafting.sampler is not None
-
-    def drawn_by(self, prompt: Prompt) -> StateKeys | None:
-        """Return the draft model that may draw drafts with chance for a request, which then has another text from the
-        same seed; None where the text is that without drafting."""
-        may_draft = Arm.MODEL in ARMS_OF.get(prompt.speculative.mode, frozenset()) and not self._reason
-        if self._model is None or not may_draft or prompt.sampling.temperature == 0.0 or prompt.sampling.reproducible:
-            return None
-        return self._model.backend.state_keys
 
     def propose(self, running: Items[Sequence], *, num_threads: int) -> None:
         """Draft for the next step: fills the proposals of running sequences, or leaves them empty.

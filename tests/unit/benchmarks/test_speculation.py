@@ -31,7 +31,7 @@ from benchmarks.speculation_cells import (
 )
 from benchmarks.speculation_engine import DraftingEngine
 from benchmarks.speculation_record import Record
-from benchmarks.speculation_summary import DEEP, F16, kind_rows, never_loses, summary, worst
+from benchmarks.speculation_summary import DEEP, F16, OF_SERVER, kind_rows, never_loses, server_rows, summary, worst
 from benchmarks.step_costs import step_costs
 from engine import InprocClient
 from engine.backend_llama.library import library
@@ -227,6 +227,15 @@ def test_kinds_have_medians_without_loops() -> None:
     cells = [*(figures(value) for value in (1.0, 2.0, 4.0)), figures(9.0)._replace(is_loop=True)]
     *_, row = kind_rows([*cells, figures(None, kind="prose")._replace(ideal=None, share=None)])[:-1]
     assert row == "| F16 | ngram | copy | 0 | 4 | 1 | 2.00 | 2.00 | 0.95 | 2.50 | 3.00 | 1.00 |"
+
+
+def test_server_is_shown_beside_ours_where_both_were_measured() -> None:
+    slow = drafted(4.2)
+    pairs = {KEY: [Pair(PLAIN, drafted(2.1))], KEY._replace(mode=CONTROL): [Pair(PLAIN, PLAIN)]}
+    assert server_rows(pairs) == []
+    server = KEY._replace(target=f"{F16}{OF_SERVER}", mode="server n-gram")
+    *_, row = server_rows({**pairs, server: [Pair(slow, slow._replace(wall_s=8.4))]})
+    assert row == "| F16 | letter | 0 | off 142.9, ngram 100.0 | server off 200.0, server n-gram 400.0 | 0.50 |"
 
 
 def test_record_is_read_as_it_was_written_and_nothing_is_read_where_there_is_none(tmp_path: Path) -> None:

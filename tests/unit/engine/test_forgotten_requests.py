@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from engine.cache_commands import obey
 from engine.client import InprocClient
 from engine.core import Engine
 from engine.messages import (
@@ -12,6 +13,7 @@ from engine.messages import (
     ChatMessage,
     ClearCache,
     Command,
+    Delta,
     DescribeCache,
     Finished,
     ForgetChats,
@@ -27,7 +29,7 @@ from engine.params import CacheParams, SamplingParams
 from engine.preparing import Preparation
 from engine.prompt_cache import PromptCache
 from engine.sequence import Prompt
-from tests.unit.engine.fake_engine import make_backend, run, step_until, tokens_of
+from tests.unit.engine.fake_engine import alone, finished, make_backend, make_prompt, run, step_until, tokens_of
 from tests.unit.engine.recorder import Recorder, load
 
 WORDS = "tell me everything about the sea and its tides, and about whatever lives in it"
@@ -91,3 +93,18 @@ def test_what_is_read_ahead_stays_its_own_chats_when_another_took_its_slot_meanw
     events += run(engine)
     assert any(isinstance(event, Prepared) for event in events)
     assert {kept.chat_id for kept in engine.room.describe() if kept.name == "policy.md"} == {"p"}
+
+
+@pytest.mark.parametrize("is_stopped", [True, False], ids=["stopped", "ended"])
+def test_nothing_stays_in_the_context_when_a_chat_was_forgotten_while_its_reply_ran(is_stopped: bool):
+    kept = PromptCache(CacheParams(ram_mib=64))
+    engine = Engine(make_backend(), prompt_cache=kept)
+    chat, other = (make_prompt(name, WORDS, name, chat_id=name, max_tokens=9) for name in "ab")
+    events = [*engine.add(chat), *engine.add(other)]
+    step_until(engine, events, lambda: any(isinstance(event, Delta) for event in events))
+    if is_stopped:
+        engine.request_abort("a")
+    obey(ForgetChats(chat_ids=("a",)), kept, engine)
+    events += run(engine)
+    assert {kept.chat_id for kept in engine.room.describe()} == {"b"}
+    assert finished(events)["b"].text == alone(other).text

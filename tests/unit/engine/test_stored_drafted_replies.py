@@ -2,10 +2,9 @@
 
 import pytest
 
-from engine.messages import DraftSet, SetDraft
+from engine.messages import DraftSet, Generate, SetDraft
 from engine.params import DraftMode, ModelParams, SamplingParams, SpeculativeParams
-from tests.unit.engine.drafting_engine import drafted, drafting_engine
-from tests.unit.engine.fake_engine import make_prompt
+from tests.unit.engine.recorder import chat
 from tests.unit.engine.test_response_cache import GREEDY, Desk, desk, is_stored, make_desk
 
 __all__ = ["desk", "make_desk"]
@@ -53,9 +52,11 @@ def test_reply_is_computed_when_strict_is_asked_for(desk: Desk) -> None:
     assert not is_stored(desk.ask(speculative=SpeculativeParams(mode=DraftMode.BOTH, strict=True)))
 
 
-@pytest.mark.parametrize("memory", ["", "can_trim=0"], ids=["plain", "recurrent"])
-def test_no_draft_is_drawn_when_the_memory_cannot_take_it_back(memory: str) -> None:
-    engine = drafting_engine(memory)
-    prompt = drafted(make_prompt("r", "hello")._replace(sampling=SEEDED))
-    assert (engine.speculator.drawn_by(prompt) is None) is bool(memory)
-    engine.close()
+@pytest.mark.parametrize("path", [None, DRAFTS[0]], ids=["none", "another"])
+def test_reply_is_not_stored_when_another_draft_model_came_meanwhile(desk: Desk, path: str | None) -> None:
+    desk.load(path="fake:step_s=0.02")
+    desk.client.send(Generate(request_id="r", messages=chat("hello"), sampling=SEEDED, chat_id="a", speculative=BOTH))
+    desk.recorder.wait_for_text("r")
+    set_draft(desk, path)
+    desk.recorder.wait_for("r")
+    assert desk.describe().num_replies == 0

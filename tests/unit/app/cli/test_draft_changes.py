@@ -90,11 +90,26 @@ class _Impatient(ScriptedClient):
         return super()._answer_draft(command)
 
 
-def test_draft_whose_load_is_given_up_is_freed(talk: Callable[..., ExitCode], draft: str) -> None:
+def test_draft_whose_load_is_given_up_is_freed_and_named_again(
+    talk: Callable[..., ExitCode], draft: str, capsys: pytest.CaptureFixture[str]
+) -> None:
     client = _Impatient()
     assert talk(client, [f"/draft {draft}", "hello", f"/draft {draft}"]) == ExitCode.DONE
     assert drafts(client) == [draft, None, draft]
     assert len(client.requests) == 1
+    out, err = capsys.readouterr()
+    assert (
+        err
+        == "fireside: Loading the draft model was given up.\nReplies go on without it. `/draft NAME` loads it again.\n"
+    )
+    assert "small drafts" in out
+
+
+def test_chat_begins_without_a_draft_whose_load_is_given_up(talk: Callable[..., ExitCode], draft: str) -> None:
+    client = _Impatient()
+    drafting = DraftChoice(mode=DraftMode.MODEL, path=draft)
+    assert talk(client, ["hello"], drafting=drafting) == ExitCode.DONE
+    assert (drafts(client), len(client.requests)) == ([draft, None], 1)
 
 
 @pytest.mark.parametrize(
