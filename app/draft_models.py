@@ -45,7 +45,7 @@ from models import (
 _SUFFIX = ".gguf"
 _MAX_BESIDE = 200  # files looked at in the folder of the target
 _MAX_KEPT = 500
-_GIB = 1 << 30
+_GIB, _MIB = 1 << 30, 1 << 20
 _FRACTION_BELOW = 0.4  # above, a share is clearer than one part of so many
 
 
@@ -304,14 +304,18 @@ def suggestion_text(suggested: DraftCandidate) -> str:
     check = suggested.check
     return (
         f"{suggested.title} may pay: it reads {share_text(check.cost_ratio)} of the model's bytes for each token, and "
-        f"takes {check.memory_bytes / _GIB:.1f} GiB of memory. What it gains is measured while it drafts."
+        f"takes {_size_text(check.memory_bytes)} of memory. What it gains is measured while it drafts."
     )
+
+
+def _size_text(num_bytes: int) -> str:
+    return f"{num_bytes / _GIB:.1f} GiB" if num_bytes >= _GIB else f"{num_bytes / _MIB:,.0f} MiB"
 
 
 def _room_notes(found: Fit) -> tuple[str, ...]:
     if found.verdict is not Verdict.DOES_NOT_FIT:
         return ()
-    sizes = f"{found.needed_bytes / _GIB:.1f} GiB; {found.free_bytes / _GIB:.1f} GiB are free"
+    sizes = f"{_size_text(found.needed_bytes)}; {_size_text(found.free_bytes)} are free"
     return (f"Model and draft together need {sizes}.",)
 
 

@@ -1,6 +1,5 @@
 """Which model files were loaded before, unchanged and with which settings: those need not be tried out first."""
 
-import contextlib
 import dataclasses
 import logging
 import os
@@ -8,6 +7,7 @@ from pathlib import Path
 
 import msgspec
 
+from app.atomic_file import write_atomically
 from app.paths import Paths
 from engine import ModelParams
 
@@ -56,20 +56,11 @@ class KnownModels:
 
     def _write(self, entries: list[str]) -> None:
         import json
-        import tempfile
 
         text = json.dumps(entries, indent=0)
         try:
             self.path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-            handle, name = tempfile.mkstemp(dir=self.path.parent, prefix=self.path.name)
-            try:
-                with os.fdopen(handle, "w", encoding="utf-8") as file:
-                    file.write(text)
-                os.replace(name, self.path)  # noqa: PTH105 (mkstemp gives a text)
-            except OSError:
-                with contextlib.suppress(OSError):
-                    Path(name).unlink()
-                raise
+            write_atomically(self.path, text.encode())
         except OSError as error:
             _LOG.info("loaded models are not remembered: %s", error)
 

@@ -8,6 +8,7 @@ import threading
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from app.atomic_file import write_atomically
 from app.paths import Paths
 from engine import ModelDescription, RequestMetrics
 
@@ -128,22 +129,11 @@ class MemoryRecord:
 
     def _write(self, loads: list[MeasuredLoad]) -> None:
         import json
-        import tempfile
 
         text = json.dumps({"schema": _SCHEMA, "loads": [dataclasses.asdict(load) for load in loads]}, indent=1)
         try:
             self._path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-            handle, name = tempfile.mkstemp(dir=self._path.parent, prefix=f".{self._path.name}-")
-            try:
-                with os.fdopen(handle, "w", encoding="utf-8") as file:
-                    file.write(text)
-                    file.flush()
-                    os.fsync(file.fileno())
-                Path(name).replace(self._path)
-            except OSError:
-                with contextlib.suppress(OSError):
-                    Path(name).unlink()
-                raise
+            write_atomically(self._path, text.encode())
         except OSError as error:
             _LOG.info("what the load has taken is not remembered: %s", error)
 

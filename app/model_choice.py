@@ -126,7 +126,10 @@ def _is_path(text: str) -> bool:
 
 def _named_path(text: str, paths: Paths | None) -> Path:
     """Return the path `text` is; the name of a file alone may be that of one in the folder of models."""
-    path = Path(text).expanduser().absolute()
+    path = Path(text)
+    with contextlib.suppress(RuntimeError):  # no such user
+        path = path.expanduser()
+    path = path.absolute()
     try:
         if paths is None or path.exists() or Path(text).name != text:
             return path

@@ -238,7 +238,7 @@ class Settings:
     drafting: Annotated[
         Mapping[str, Any],
         SettingInfo(
-            type=dict, label="Drafting by model", help="What drafts for a model: `mode` and `path`.", is_nested=True
+            type=dict, label="Drafting by model", help="What drafts: `mode`, `path`, `gpu_layers`.", is_nested=True
         ),
     ] = dataclasses.field(default_factory=dict)
     read_bandwidth: Annotated[
@@ -333,7 +333,7 @@ class SettingsStore:
         Raises:
             SettingsError: they could not be written; the old file is untouched.
         """
-        target = Path(os.path.realpath(self._path))  # a link to a file kept elsewhere stays a link
+        target = Path(os.path.realpath(self._path))
         try:
             target.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
             write_atomically(target, tomli_w.dumps(_to_table(settings)).encode())

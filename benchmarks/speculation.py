@@ -9,14 +9,13 @@ the draft model is the starter as Q4_0.
 import argparse
 import contextlib
 import datetime
-import json
 import os
 import platform
 import sys
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple, Protocol
+from typing import NamedTuple, Protocol
 
 import psutil
 
@@ -26,30 +25,30 @@ from benchmarks.model_files import MOSTLY_Q4_0, write_level
 from benchmarks.peer_http import has_server
 from benchmarks.speculation_cells import (
     BOTH,
+    CONTROL,
     NGRAM,
     OFF,
     CellFigures,
     Key,
     Pair,
+    Pairs,
     Prompt,
     StepCosts,
     Whole,
     cell_figures,
     cell_rows,
     load_prompts,
-    never_loses,
-    worst,
 )
 from benchmarks.speculation_engine import DraftingEngine, DraftingServer
+from benchmarks.speculation_record import Record
+from benchmarks.speculation_summary import DEEP, F16, OF_SERVER, Q4_1, server_rows, summary
 from benchmarks.step_costs import step_costs
 from engine import ProcessClient
 from engine.backend_llama.library import library
 from models import find_starter
 
-Q4_1, F16, DEEP = "Q4_1", "F16", "deep F16 (synthetic)"
-CONTROL = "control"
 TEMPERATURES = (0.0, 0.8)
-_QUICK_PROMPTS = ("tense", "essay")  # two of 20: with all else, 24 cells
+_QUICK_PROMPTS = ("rename", "average", "essay")  # a copy, code and prose: with all else, 36 cells
 _SERVER_DRAFTS = (2, 3, 5)
 
 
@@ -60,74 +59,44 @@ class Asked(Protocol):
         """Return a whole reply."""
 
 
-Pairs = dict[Key, list[Pair]]
-
-
 def measure(
     engines: Mapping[str, Asked], prompts: Sequence[Prompt], target: str, repeats: int, pairs: Pairs
 ) -> Iterator[str]:
-    """Ask everything of one target, adding to `pairs`; yields what comes next.
+    """Ask everything of one target, adding to `pairs`; yields what comes next, cell by cell.
+
+    What `pairs` has already in full is left out.
 
     Args:
         engines: by mode, `off` among them; the order of the modes turns with each repeat.
     """
     modes = [mode for mode in engines if mode != OFF]
-    for number in range(repeats):
+    for prompt in prompts:
         for temperature in TEMPERATURES:
-            for prompt in prompts:
-                yield f"{target}, repeat {number + 1} of {repeats}, temperature {temperature:g}: {prompt.name}"
-                order = modes[number % len(modes) :] + modes[: number % len(modes)]
-                plain = []
-                for mode in order:
-                    both = (OFF, mode) if number % 2 == 0 else (mode, OFF)
-                    replies = {each: engines[each].ask(prompt, temperature, each, number) for each in both}
-                    plain.append(replies[OFF])
-                    key = Key(prompt.name, prompt.kind, temperature, target, mode)
-                    pairs.setdefault(key, []).append(Pair(replies[OFF], replies[mode]))
-                if len(plain) == 1:
-                    plain.append(engines[OFF].ask(prompt, temperature, OFF, number))
-                key = Key(prompt.name, prompt.kind, temperature, target, CONTROL)
-                pairs.setdefault(key, []).append(Pair(plain[0], plain[1]))
+            keys = {mode: Key(prompt.name, prompt.kind, temperature, target, mode) for mode in (*modes, CONTROL)}
+            if all(len(pairs.get(key, ())) >= repeats for key in keys.values()):
+                continue
+            yield f"{target}, {prompt.name}, temperature {temperature:g}"
+            found: dict[str, list[Pair]] = {mode: [] for mode in keys}
+            for number in range(repeats):
+                for mode, pair in _in_turns(engines, modes, prompt, temperature, number):
+                    found[mode].append(pair)
+            pairs.update({keys[mode]: each for mode, each in found.items()})
 
 
-def summary(cells: Sequence[CellFigures]) -> list[str]:
-    """Return the sentences below the table: the worst cell, the control, and what is won."""
-    drafted = [cell for cell in cells if cell.key.mode != CONTROL]
-    control = [cell for cell in cells if cell.key.mode == CONTROL]
-    lines = []
-    for label, group in (("Worst cell", worst(drafted)), ("Worst of the control (plain beside plain)", worst(control))):
-        if group is not None:
-            key = group.key
-            place = f"{key.prompt}, temperature {key.temperature:g}, {key.target}, {key.mode}"
-            lines.append(f"{label}: {group.speedup:.2f}, {place}.")
-    outcome = never_loses(drafted, control)
-    if outcome is not None:
-        lines.append(f"Never loses, within 0.02 of the control: {'yes' if outcome else 'no'}.")
-    wins = {
-        f"n-gram, texts told again with a change, {F16}": (F16, NGRAM, ("copy",)),
-        f"draft model or n-gram, code and such texts, {DEEP}": (DEEP, BOTH, ("copy", "code")),
-    }
-    for label, (target, mode, kinds) in wins.items():
-        found = [
-            cell
-            for cell in drafted
-            if (cell.key.target, cell.key.mode) == (target, mode) and cell.key.kind in kinds and not cell.is_loop
-        ]
-        if found:
-            lines.append(f"{label}, loops left out: {_range(found)}.")
-    return lines
-
-
-def _range(cells: Sequence[CellFigures]) -> str:
-    parts = []
-    for label, values in (
-        ("speed-up", sorted(cell.speedup for cell in cells if cell.speedup is not None)),
-        ("of the ideal", sorted(cell.share for cell in cells if cell.share is not None)),
-    ):
-        if values:
-            middle = values[len(values) // 2]
-            parts.append(f"{label} {middle:.2f} ({values[0]:.2f} to {values[-1]:.2f})")
-    return ", ".join(parts) or "nothing was measured"
+def _in_turns(
+    engines: Mapping[str, Asked], modes: Sequence[str], prompt: Prompt, temperature: float, number: int
+) -> Iterator[tuple[str, Pair]]:
+    """Yield a pair for each mode, with a plain reply of its own, and the control: the first two plain ones."""
+    start = number % len(modes)
+    plain = []
+    for mode in (*modes[start:], *modes[:start]):
+        both = (OFF, mode) if number % 2 == 0 else (mode, OFF)
+        replies = {each: engines[each].ask(prompt, temperature, each, number) for each in both}
+        plain.append(replies[OFF])
+        yield mode, Pair(replies[OFF], replies[mode])
+    if len(plain) == 1:
+        plain.append(engines[OFF].ask(prompt, temperature, OFF, number))
+    yield CONTROL, Pair(plain[0], plain[1])
 
 
 class Files(NamedTuple):
@@ -150,22 +119,19 @@ def _files(starter: Path, wanted: Sequence[str]) -> Iterator[Files]:
         yield Files({target: targets[target] for target in wanted}, draft)
 
 
-def _own(files: Files, prompts: Sequence[Prompt], repeats: int, pairs: Pairs) -> list[str]:
-    notes = []
+def _own(files: Files, prompts: Sequence[Prompt], repeats: int, record: Record) -> None:
     for target, path in files.targets.items():
         engine = DraftingEngine(ProcessClient(), path, files.draft)
         try:
             modes = (OFF, NGRAM, BOTH) if not engine.refusal else (OFF, NGRAM)
             if engine.refusal:
-                notes.append(f"{target}: no draft model ({engine.refusal})")
-            for text in measure(dict.fromkeys(modes, engine), prompts, target, repeats, pairs):
-                _say(text)
+                record.notes.append(f"{target}: no draft model ({engine.refusal})")
+            _follow(measure(dict.fromkeys(modes, engine), prompts, target, repeats, record.pairs), record)
         finally:
             engine.close()
-    return notes
 
 
-def _server(files: Files, prompts: Sequence[Prompt], repeats: int, n_threads: int, pairs: Pairs) -> None:
+def _server(files: Files, prompts: Sequence[Prompt], repeats: int, n_threads: int, record: Record) -> None:
     options: dict[str, tuple[str, ...]] = {OFF: (), "server n-gram": ("--ngram",)}
     options |= {
         f"server draft {most}": ("--draft", str(files.draft), "--draft-max", str(most)) for most in _SERVER_DRAFTS
@@ -176,42 +142,43 @@ def _server(files: Files, prompts: Sequence[Prompt], repeats: int, n_threads: in
             for mode, flags in options.items():
                 servers[mode] = DraftingServer(path, n_threads, flags)
                 stack.callback(servers[mode].close)
-            for text in measure(servers, prompts, f"{target}, llama.cpp server", repeats, pairs):
-                _say(text)
+            _follow(measure(servers, prompts, f"{target}{OF_SERVER}", repeats, record.pairs), record)
 
 
-def _costs(files: Files, n_threads: int) -> dict[str, StepCosts]:
-    draft = step_costs(library(), files.draft, n_threads=n_threads, counts=(1,))[1]
-    return {
-        target: StepCosts(step_costs(library(), path, n_threads=n_threads), draft)
-        for target, path in files.targets.items()
-    }
+def _follow(cells: Iterator[str], record: Record) -> None:
+    for text in cells:
+        record.write()
+        print(f"{datetime.datetime.now():%H:%M:%S} {text}", file=sys.stderr, flush=True)
+    record.write()
 
 
-def _plain(pairs: Pairs, costs: Mapping[str, StepCosts]) -> dict[str, Any]:
-    """Return everything as it is written."""
-    return {
-        "pairs": [
-            {"cell": key._asdict(), "pairs": [[reply._asdict() for reply in pair] for pair in each]}
-            for key, each in pairs.items()
-        ],
-        "step_s": {target: {"target": dict(each.target_s), "draft": each.draft_s} for target, each in costs.items()},
-    }
+def _costs(files: Files, n_threads: int, known: dict[str, StepCosts]) -> None:
+    """Measure the steps of the targets whose costs are not known yet."""
+    missing = {target: path for target, path in files.targets.items() if target not in known}
+    draft = step_costs(library(), files.draft, n_threads=n_threads, counts=(1,))[1] if missing else None
+    for target, path in missing.items():
+        known[target] = StepCosts(step_costs(library(), path, n_threads=n_threads), draft)
 
 
 def main(words: Sequence[str] | None = None) -> list[CellFigures]:
     """Measure, print the table, and return the cells of our own engine, the control among them."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--model", type=Path, default=None, help="a GGUF file; default: the starter model")
-    parser.add_argument("--quick", action="store_true", help="24 cells: two prompts")
+    parser.add_argument("--quick", action="store_true", help="36 cells: three prompts")
     parser.add_argument("--prompts", default=None, help="names of prompts, with commas between them")
     parser.add_argument("--targets", default=None, help="q4_1, f16, deep, with commas between them")
-    parser.add_argument("--repeats", type=int, default=3)
+    parser.add_argument("--repeats", type=int, default=2)
     parser.add_argument("--threads", type=int, default=psutil.cpu_count(logical=False) or 1)
     parser.add_argument("--server", action="store_true", help="llama.cpp's server as well, with the same draft model")
     parser.add_argument("--only-server", action="store_true", help="and nothing else")
     parser.add_argument("--json", type=Path, default=Path("build/speculation.json"), help="where all is written")
+    parser.add_argument("--resume", action="store_true", help="go on with what that file has")
+    parser.add_argument("--show", action="store_true", help="only print what that file has")
     arguments = parser.parse_args(words)
+    if arguments.show:
+        record = Record(arguments.json, "")
+        record.read()
+        return _told(record)
     starter = arguments.model or find_starter()
     if starter is None:
         sys.exit("The starter model is not installed: run `make run` once.")
@@ -227,25 +194,28 @@ def main(words: Sequence[str] | None = None) -> list[CellFigures]:
         f"{_processor()}, {psutil.cpu_count()} processors, {platform.system()}; {starter.stem}; "
         f"{datetime.date.today().isoformat()}; load average {os.getloadavg()[0]:.1f}"
     )
-    pairs: Pairs = {}
-    notes: list[str] = []
+    record = Record(arguments.json, machine)
+    if arguments.resume:
+        record.read()
     with _files(starter, wanted) as files:
-        costs = _costs(files, arguments.threads)
+        _costs(files, arguments.threads, record.costs)
         if not arguments.only_server:
-            notes += _own(files, prompts, arguments.repeats, pairs)
+            _own(files, prompts, arguments.repeats, record)
         if (arguments.server or arguments.only_server) and has_server():
-            _server(files, prompts, arguments.repeats, arguments.threads, pairs)
-    cells = [cell_figures(key, each, costs.get(key.target)) for key, each in pairs.items()]
-    ours = [cell for cell in cells if cell.key.target in costs]
-    arguments.json.parent.mkdir(parents=True, exist_ok=True)
-    record = {"machine": machine, "notes": notes, **_plain(pairs, costs)}
-    arguments.json.write_text(json.dumps(record, indent=1) + "\n", encoding="utf-8")
-    print("\n".join([machine, "", *cell_rows(cells), "", *summary(ours), *notes]))
+            _server(files, prompts, arguments.repeats, arguments.threads, record)
+    return _told(record)
+
+
+def _told(record: Record) -> list[CellFigures]:
+    """Print what a record says, and return the cells of our own engine."""
+    cells = [cell_figures(key, each, record.costs.get(key.target)) for key, each in record.pairs.items()]
+    ours = [cell for cell in cells if cell.key.target in record.costs]
+    print(
+        "\n".join(
+            [record.machine, "", *cell_rows(cells), "", *summary(ours), *server_rows(record.pairs), *record.notes]
+        )
+    )
     return ours
-
-
-def _say(text: str) -> None:
-    print(text, file=sys.stderr, flush=True)
 
 
 if __name__ == "__main__":

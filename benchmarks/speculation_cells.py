@@ -14,17 +14,19 @@ Chat = tuple[tuple[str, str], ...]
 """(role, text) of each message."""
 
 PROMPTS = Path(__file__).with_name("speculation_prompts.toml")
-OFF, NGRAM, BOTH = "off", "ngram", "both"
+KINDS = ("copy", "rewrite", "code", "prose", "question", "script", "short")
+"""What a reply is: a text of the prompt with a change, one told in other words, code, a longer text, facts, a text in
+another script, a few words."""
+OFF, NGRAM, BOTH, CONTROL = "off", "ngram", "both", "control"
 _LOOP_WINDOW = 8
 _LOOP_SHARE = 0.25
-_TOLERANCE = 0.02  # that the worst cell may lie behind the worst of the control
 
 
 class Prompt(NamedTuple):
     """One fixed prompt.
 
     Attributes:
-        kind: of text that is asked for; `copy` is a text of the prompt with a change.
+        kind: one of KINDS.
         tokens: the most of its reply.
     """
 
@@ -81,6 +83,10 @@ class Pair(NamedTuple):
 
     plain: Whole
     other: Whole
+
+
+Pairs = dict[Key, list[Pair]]
+"""All cells of a run."""
 
 
 def load_prompts(path: Path = PROMPTS) -> list[Prompt]:
@@ -147,32 +153,40 @@ class StepCosts(NamedTuple):
         return seconds / self.target_s[1]
 
 
-def ideal_s(pair: Pair, costs: StepCosts) -> float | None:
-    """Return the seconds of the other reply if nothing but its steps took time.
+def ideal_steps(reply: Whole, costs: StepCosts) -> float:
+    """Return what the steps of a reply after its first text cost, in plain steps of one token.
 
-    Every check of a draft costs what the bare loop takes for as many tokens as were drafted on average, relative to a
-    plain step of the plain reply; each token of the draft model costs a step of its own; the rest are plain steps. The
-    first text comes as soon as it does without drafting.
+    Every check of a draft costs what the bare loop takes for as many tokens as were drafted on average; each token of
+    the draft model costs a step of its own; the rest are plain steps.
     """
-    if pair.plain.step_s is None:
-        return None
-    num_left, num_steps = float(max(pair.other.num_tokens - 1, 0)), 0.0
-    for item in pair.other.drafted:
+    num_left, num_steps = float(max(reply.num_tokens - 1, 0)), 0.0
+    for item in reply.drafted:
         if item.num_drafts:
             num_left -= item.num_drafts + item.num_accepted
             num_steps += item.num_drafts * costs.relative(1 + item.num_drafted / item.num_drafts)
             if item.drafter == "model" and costs.draft_s is not None:
                 num_steps += item.num_drafted * costs.draft_s / costs.target_s[1]
-    return pair.plain.ttft_s + (num_steps + max(num_left, 0.0)) * pair.plain.step_s
+    return num_steps + max(num_left, 0.0)
+
+
+def ideal_s(pair: Pair, costs: StepCosts) -> float | None:
+    """Return the seconds of the other reply if nothing but its steps took time.
+
+    The first text comes as soon as it does without drafting, and a plain step takes what it took in the plain reply.
+    """
+    if pair.plain.step_s is None:
+        return None
+    return pair.plain.ttft_s + ideal_steps(pair.other, costs) * pair.plain.step_s
 
 
 class CellFigures(NamedTuple):
     """What a cell says.
 
     Attributes:
-        speedup: median over the pairs.
+        speedup: of whole replies, the median over the pairs.
         ideal: the same if nothing but steps took time; None where nothing was drafted or costs are not known.
         share: how much of that speed was reached.
+        decode, ideal_decode: the same two of the tokens after the first text, in which alone drafts are checked.
         acceptance, length: accepted share of the drafted tokens; tokens of a step that checked a draft.
         net_speedup: the median of what the engine reports.
         is_loop: whether most replies repeat themselves.
@@ -182,6 +196,8 @@ class CellFigures(NamedTuple):
     speedup: float | None
     ideal: float | None
     share: float | None
+    decode: float | None
+    ideal_decode: float | None
     acceptance: float | None
     length: float | None
     net_speedup: float | None
@@ -194,19 +210,26 @@ def cell_figures(key: Key, pairs: Sequence[Pair], costs: StepCosts | None) -> Ce
     drafts = [item for pair in pairs for item in pair.other.drafted]
     num_drafts, num_drafted = sum(item.num_drafts for item in drafts), sum(item.num_drafted for item in drafts)
     num_accepted = sum(item.num_accepted for item in drafts)
-    ideals, shares = [], []
+    ideals, shares, decodes, ideal_decodes = [], [], [], []
     for pair in pairs:
-        ideal = None if costs is None else ideal_s(pair, costs)
-        expected = plain_s(pair.plain, pair.other.num_tokens)
-        if ideal and expected is not None and pair.other.num_tokens > 1:
-            ideals.append(expected / ideal)
-            shares.append(ideal / pair.other.wall_s)
+        step_s, num_tokens = pair.plain.step_s, pair.other.num_tokens
+        if not step_s or num_tokens < 2:
+            continue
+        if pair.other.step_s:  # a short reply may come in one piece
+            decodes.append(step_s / pair.other.step_s)
+        if costs is not None:
+            seconds = pair.plain.ttft_s + ideal_steps(pair.other, costs) * step_s
+            ideals.append((pair.plain.ttft_s + (num_tokens - 1) * step_s) / seconds)
+            shares.append(seconds / pair.other.wall_s)
+            ideal_decodes.append((num_tokens - 1) / ideal_steps(pair.other, costs))
     told = [pair.other.net_speedup for pair in pairs if pair.other.net_speedup is not None]
     return CellFigures(
         key=key,
         speedup=median_speedup(pairs),
         ideal=statistics.median(ideals) if ideals and num_drafts else None,
         share=statistics.median(shares) if shares and num_drafts else None,
+        decode=statistics.median(decodes) if decodes else None,
+        ideal_decode=statistics.median(ideal_decodes) if ideal_decodes and num_drafts else None,
         acceptance=num_accepted / num_drafted if num_drafted else None,
         length=1 + num_accepted / num_drafts if num_drafts else None,
         net_speedup=statistics.median(told) if told else None,
@@ -215,28 +238,19 @@ def cell_figures(key: Key, pairs: Sequence[Pair], costs: StepCosts | None) -> Ce
     )
 
 
-def worst(cells: Sequence[CellFigures]) -> CellFigures | None:
-    """Return the cell with the lowest speed-up."""
-    return min((cell for cell in cells if cell.speedup is not None), key=lambda cell: cell.speedup or 0, default=None)
-
-
-def never_loses(cells: Sequence[CellFigures], controls: Sequence[CellFigures]) -> bool | None:
-    """Whether the worst cell lies within 0.02 of the worst of the control; None where there are none."""
-    low, control = worst(cells), worst(controls)
-    if low is None or control is None or low.speedup is None or control.speedup is None:
-        return None
-    return low.speedup >= control.speedup - _TOLERANCE
-
-
 def cell_rows(cells: Sequence[CellFigures]) -> list[str]:
     """Return the lines of a table."""
-    heads = ("target", "mode", "prompt", "temperature", "speed-up", "ideal", "of the ideal", "accepted", "length")
-    lines = ["| " + " | ".join((*heads, "reported", "drafting")) + " |", "|" + "---|" * (len(heads) + 2)]
+    heads = (
+        *("target", "mode", "kind", "prompt", "temperature", "speed-up", "ideal", "of the ideal"),
+        *("after first text", "ideal there", "accepted", "length", "reported", "drafting"),
+    )
+    lines = ["| " + " | ".join(heads) + " |", "|" + "---|" * len(heads)]
     for cell in cells:
         key = cell.key
-        numbers = (cell.speedup, cell.ideal, cell.share, cell.acceptance, cell.length, cell.net_speedup)
+        speeds = (cell.speedup, cell.ideal, cell.share, cell.decode, cell.ideal_decode)
+        numbers = (*speeds, cell.acceptance, cell.length, cell.net_speedup)
         shown = ["" if value is None else f"{value:.2f}" for value in numbers]
         name = f"{key.prompt} (loop)" if cell.is_loop else key.prompt
-        fields = (key.target, key.mode, name, f"{key.temperature:g}", *shown, ", ".join(cell.states))
+        fields = (key.target, key.mode, key.kind, name, f"{key.temperature:g}", *shown, ", ".join(cell.states))
         lines.append("| " + " | ".join(fields) + " |")
     return lines

@@ -6,6 +6,7 @@ defaults.
 """
 
 import hashlib
+import math
 import threading
 import time
 import zlib
@@ -43,6 +44,7 @@ from engine.params import MAX_DRAFT, ModelParams, SamplingParams
 
 _MARK = 4096  # a cell holds its token, plus this times a number for the adapters it was computed with
 _THREAD_MARK = 200_000  # beyond the numbers of adapters
+_LOAD_STEP_S = 0.05
 
 
 class FakeBackend:
@@ -326,7 +328,7 @@ class FakeLoader:
         if path.startswith("missing"):
             raise ModelFileMissing(f"There is no file {path}.", "Choose another file.")
         settings = settings_of(path)
-        num_steps = 20 if settings.load_s else 1
+        num_steps = math.ceil(settings.load_s / _LOAD_STEP_S) or 1
         for step in range(num_steps):
             if not on_progress(step / num_steps):
                 return None

@@ -3,12 +3,27 @@
 from typing import assert_never
 
 from engine.core import Engine
-from engine.messages import CacheDescribed, ClearCache, DescribeCache, ForgetChats, ForgetNamed, OpenChat, SetCache
+from engine.messages import (
+    CacheDescribed,
+    ClearCache,
+    DescribeCache,
+    ForgetChats,
+    ForgetNamed,
+    OpenChat,
+    SetCache,
+)
 from engine.prompt_cache import PromptCache
+
+CacheCommand = SetCache | DescribeCache | ClearCache | ForgetChats | ForgetNamed | OpenChat
+
+
+def forgets(command: CacheCommand, chat_id: str | None) -> bool:
+    """Whether a command asks that nothing of a chat is kept."""
+    return isinstance(command, ClearCache) or (isinstance(command, ForgetChats) and chat_id in command.chat_ids)
 
 
 def obey(
-    command: SetCache | DescribeCache | ClearCache | ForgetChats | ForgetNamed | OpenChat,
+    command: CacheCommand,
     prompt_cache: PromptCache,
     engine: Engine | None,
 ) -> list[CacheDescribed]:

@@ -16,7 +16,7 @@ def report_of(
     """Return what a request that has just got its slot is told of the cache."""
     num_cached, tokens = acquired.num_cached, acquired.tokens
     if back.entry is not None and back.entry.chat_id == prompt.chat_id and not ledger.knows(prompt.chat_id):
-        ledger.note(prompt.chat_id, back.entry.tokens, back.entry.adapters)
+        ledger.note(prompt.chat_id, back.entry.tokens, back.entry.adapters, back.entry.rewritten)
     cause = ledger.cause(
         prompt.chat_id,
         tokens,

@@ -59,7 +59,7 @@ class ChatSaver:
             return None
         entry.name = name
         is_in_ram = self._store.put(entry)
-        if self._is_due(entry.chat_id, entry.tokens, entry.adapters, is_private=entry.is_private, is_named=True):
+        if self._is_entry_due(entry):
             self._write(entry, entry.chat_id)
         if self._prompt_cache.folder is not None:
             self._prompt_cache.folder.set_calm(True)
@@ -74,7 +74,8 @@ class ChatSaver:
         folder = self._prompt_cache.folder
         if folder is None or entry.is_private:
             return False
-        return folder.has(self._keys, entry.adapters, entry.tokens, can_cut=False)
+        is_shared = bool(entry.name) and entry.chat_id is None
+        return folder.has(self._keys, entry.adapters, entry.tokens, can_cut=False, is_shared=is_shared)
 
     def note_end(self) -> None:
         """Note that a reply has ended."""
@@ -123,13 +124,14 @@ class ChatSaver:
                 self._write(holder, slot.chat_id)
                 return True
         for entry in reversed(self._store.entries):
-            is_named = bool(entry.name)
-            if self._is_due(
-                entry.chat_id, entry.tokens, entry.adapters, is_private=entry.is_private, is_named=is_named
-            ):
+            if self._is_entry_due(entry):
                 self._write(entry, entry.chat_id)
                 return True
         return False
+
+    def _is_entry_due(self, entry: StoredPrompt) -> bool:
+        is_named = bool(entry.name)
+        return self._is_due(entry.chat_id, entry.tokens, entry.adapters, is_private=entry.is_private, is_named=is_named)
 
     def _is_due(
         self,
@@ -143,7 +145,8 @@ class ChatSaver:
         folder, is_kept = self._prompt_cache.folder, chat_id is not None or is_named
         if folder is None or not is_kept or is_private or len(tokens) < MIN_KEPT_TOKENS:
             return False
-        return not folder.has(self._keys, adapters, tokens, can_cut=self._can_cut and not is_named)
+        can_cut, is_shared = self._can_cut and not is_named, is_named and chat_id is None
+        return not folder.has(self._keys, adapters, tokens, can_cut=can_cut, is_shared=is_shared)
 
     def _write(self, entry: StoredPrompt, chat_id: str | None) -> None:
         folder, snapshot = self._prompt_cache.folder, entry.snapshot
@@ -161,5 +164,6 @@ class ChatSaver:
             prefill_s_per_token=self._cost.prefill_s_per_token,
             written_at=time.time(),
             name=entry.name,
+            rewritten=entry.rewritten,
         )
         folder.write(header, [snapshot.state, *(item.state for item in checkpoints)], can_cut=self._can_cut)

@@ -125,6 +125,7 @@ class Engine:
         for sequence in [*self._scheduler.running, *self._scheduler.waiting]:
             if gone is None or sequence.prompt.chat_id in gone:
                 sequence.is_private = True
+                sequence.is_forgotten = sequence.is_forgotten or gone is not None
         self.idle.preparations.forget(gone)
         self.room.forget(gone)
         self.speculator.forget(gone)
@@ -342,8 +343,9 @@ class Engine:
     def _finish(self, sequence: Sequence, reason: FinishReason) -> None:
         if sequence.slot is not None:
             held = sequence.prompt_tokens if sequence.stop_string else [*sequence.slot.tokens]
-            self._ledger.note(sequence.prompt.chat_id, held, sequence.adapters, sequence.rewritten_span)
-            self.idle.note_reply(sequence.slot, sequence.tokens_ahead(reason))
+            sequence.slot.rewritten = sequence.rewritten_span
+            self._ledger.note(sequence.prompt.chat_id, held, sequence.adapters, sequence.slot.rewritten)
+            self.idle.note_reply(sequence.slot, sequence.tokens_ahead())
             self.room.note_end(sequence)
         self._end(sequence)
         self._events.extend(sequence.finish(reason, self._peak_memory()))
@@ -361,7 +363,10 @@ class Engine:
             sequence.sampler.close()
             sequence.sampler = None
         self.speculator.end(sequence)
+        slot = sequence.slot
         self._leave(sequence)
+        if slot is not None and sequence.is_forgotten:
+            self._cache.clear(slot)
         self._aborts.close(sequence.request_id)
         self.room.drop(sequence.request_id)
         self._is_admission_due = True

@@ -42,10 +42,10 @@ class IdleWork:
 
     def step(self) -> list[Event]:
         """Do some of it."""
-        if self.preparations.is_due:
-            return self.preparations.step()
-        if self._read_ahead.is_due:
+        if self._read_ahead.is_due:  # first, and short: another chat's beginning may come to its slot
             self._read_ahead.step()
+        elif self.preparations.is_due:
+            return self.preparations.step()
         else:
             self._calibration.step()
         return []

@@ -162,7 +162,7 @@ class KVCache:
         """Empty a slot; its sequence may hold more than was noted, after a step that failed half-way."""
         self._memory.seq_rm(slot.seq_id, 0)
         self._forget(slot, 0)
-        slot.chat_id, slot.is_private = None, False
+        slot.chat_id, slot.is_private, slot.rewritten = None, False, None
 
     def resync(self, slot: Slot, attempted: Sequence[int]) -> int:
         """Note what a step that did not end well has kept of the tokens it was given; return how many.

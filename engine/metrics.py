@@ -73,7 +73,8 @@ class DrafterStats(msgspec.Struct, frozen=True, kw_only=True):
 
     Attributes:
         drafter: "ngram" or "model".
-        draft_s: seconds that drafting took, catching up with the chat included.
+        draft_s: seconds that drafting took, catching up with the chat included; of steps that the draft model did for
+            several replies, a share.
     """
 
     drafter: str
@@ -87,9 +88,10 @@ class SpeculativeStats(msgspec.Struct, frozen=True, kw_only=True):
     """What speculative decoding did for a reply.
 
     Attributes:
-        net_speedup: seconds that its tokens would have taken in plain steps, by those measured in between, over the
-            seconds they took, drafting and tries included; None until both are known.
-        drafting_speedup: the same of this chat's steps with drafts alone; below 1 they lost. None before the first.
+        net_speedup: seconds that its tokens would have taken in plain steps of the same replies, by those measured in
+            between, over the seconds that passed, drafting and tries included, for neighbours too; None until known.
+        drafting_speedup: the same of this chat's steps with drafts of its own alone, by what these brought and took;
+            below 1 they lost. None before the first.
         reason: why nothing could be drafted, one sentence; empty where it could.
         drafters: those that drafted.
     """

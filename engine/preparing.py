@@ -108,10 +108,12 @@ class Preparations:
         return [self._failed(opened, error) for opened in list(self._open.values())]
 
     def forget(self, chat_ids: Set[str] | None) -> None:
-        """Write nothing of some chats, or of all."""
-        for opened in self._open.values():
-            if chat_ids is None or opened.sequence.prompt.chat_id in chat_ids:
+        """Give up those of some chats; write nothing of any where all chats are meant."""
+        for request_id, opened in self._open.items():
+            if chat_ids is None:
                 opened.sequence.is_private = True
+            elif opened.sequence.prompt.chat_id in chat_ids:
+                self.request_abort(request_id)
 
     def step(self) -> list[Event]:
         """Read on in the one that came first."""
@@ -159,7 +161,7 @@ class Preparations:
         is_mine = slot is not None and slot.owner is None and slot.adapters == sequence.adapters
         if slot is not None and is_mine and slot.tokens and slot.tokens == tokens[: len(slot.tokens)]:
             slot.owner = sequence.request_id
-            slot.is_private = slot.is_private or sequence.is_private
+            slot.chat_id, slot.is_private = sequence.prompt.chat_id, sequence.is_private
             return slot
         acquired, back = self._room.admit(sequence)
         sequence.prompt_tokens = acquired.tokens

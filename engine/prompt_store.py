@@ -23,15 +23,25 @@ class StoredPrompt:
         file_name: of its file, where it was read from one.
         cost_s: seconds that reading its file took.
         name: under which it is kept; empty where it is kept of itself.
+        rewritten: see ChatLedger.note.
     """
 
-    def __init__(self, snapshot: Snapshot, *, chat_id: str | None, is_private: bool, name: str = "") -> None:
+    def __init__(
+        self,
+        snapshot: Snapshot,
+        *,
+        chat_id: str | None,
+        is_private: bool,
+        name: str = "",
+        rewritten: tuple[int, int] | None = None,
+    ) -> None:
         self.tokens = array("i", snapshot.tokens)
         snapshot.tokens = self.tokens
         self.snapshot = snapshot
         self.chat_id = chat_id
         self.is_private = is_private
         self.name = name
+        self.rewritten = rewritten
         self.source = CacheSource.RAM
         self.last_used = time.time()
         self.file_name: str | None = None
@@ -198,9 +208,11 @@ class PromptStore:
     def _stands_in(self, entry: StoredPrompt, other: StoredPrompt) -> bool:
         """Whether nothing is lost without `other`.
 
-        A memory that cannot be cut needs a checkpoint where it ends; what has a name outlives the chats that begin so.
+        A memory that cannot be cut needs a checkpoint where it ends; what has a name outlives the chats that begin so,
+        and what belongs to no chat is not lost with one.
         """
-        if other.name and not (entry.name and len(entry.tokens) == len(other.tokens)):
+        is_same_kind = entry.name and len(entry.tokens) == len(other.tokens)
+        if other.name and not (is_same_kind and entry.chat_id in (None, other.chat_id)):
             return False
         if other.adapters != entry.adapters or entry.tokens[: len(other.tokens)] != other.tokens:
             return False

@@ -17,11 +17,11 @@ from typing import NamedTuple
 
 import msgspec
 
-from engine.backend import Backend
+from engine.backend import Backend, StateKeys
 from engine.errors import EngineError
 from engine.messages import Delta, Event, Failed, Finished, Generate
 from engine.metrics import CacheReport, CacheSource, RequestMetrics
-from engine.params import SamplingParams
+from engine.params import DraftMode, SamplingParams
 from engine.response_file import MAX_REPLY_BYTES, WHOLE, KeptReply, reply_bytes
 from engine.response_folder import ResponseFolder
 from engine.sequence import Prompt
@@ -30,6 +30,8 @@ from engine.version import engine_version
 _LOG = logging.getLogger(__name__)
 MAX_BYTES = 32 << 20  # in memory, and the same on disk
 _MAX_CHATS = 64  # of one reply
+_MODEL_MODES = (DraftMode.AUTO, DraftMode.MODEL, DraftMode.BOTH)
+_FORGET_WAIT_S = 0.5  # for files to go before it is said that they have gone
 _SCAN_WAIT_S = 0.5  # for the first look at the folder, which a load usually outlasts
 
 
@@ -85,12 +87,18 @@ class ResponseCache:
             self._is_unread = self._has_waited = False
             self._folder = ResponseFolder(folder, max_bytes=wanted[2], on_read=self._take_read)
 
-    def answer(self, command: Generate, prompt: Prompt, backend: Backend) -> list[Event]:
-        """Return the events of a stored reply; none where there is none: then this one's will be stored."""
+    def answer(
+        self, command: Generate, prompt: Prompt, backend: Backend, *, draft: StateKeys | None = None
+    ) -> list[Event]:
+        """Return the events of a stored reply; none where there is none: then this one's will be stored.
+
+        Args:
+            draft: see `key_of`.
+        """
         if not self._set[0] or command.is_private or not is_repeatable(command.sampling):
             return []
         try:
-            key = key_of(command, prompt, backend)
+            key = key_of(command, prompt, backend, draft=draft)
         except EngineError:  # the engine tells of it
             return []
         kept = None if command.is_fresh else self._find(key)
@@ -107,9 +115,13 @@ class ResponseCache:
             if isinstance(event, Finished) and event.finish_reason in WHOLE and (event.text or event.thinking):
                 self._keep(expected, event)
 
+    def expect_nothing(self) -> None:
+        """Store none of the replies that are being computed: what drafts for them has changed meanwhile."""
+        self._expected = {}
+
     def forget(self, chat_ids: Iterable[str]) -> None:
         """Drop the replies of chats, and store none that is being computed for them."""
-        gone = set(chat_ids)
+        gone = frozenset(chat_ids)
         self._expected = {name: item for name, item in self._expected.items() if item.chat_id not in gone}
         if self._folder is not None and not self._is_folder_read():
             self.clear()  # not all replies are known yet
@@ -117,6 +129,8 @@ class ResponseCache:
         with self._lock:
             keys = [key for key, (reply, _) in self._replies.items() if gone.intersection(reply.chat_ids)]
         self._drop(keys)
+        if self._folder is not None:  # it may hold more: what left the memory first, and what others have written
+            self._folder.forget(gone, wait_s=_FORGET_WAIT_S)
 
     def clear(self) -> None:
         """Drop all replies, and store none that is being computed."""
@@ -211,11 +225,14 @@ def is_repeatable(sampling: SamplingParams) -> bool:
     return sampling.temperature == 0.0 or sampling.seed is not None
 
 
-def key_of(command: Generate, prompt: Prompt, backend: Backend) -> str:
+def key_of(command: Generate, prompt: Prompt, backend: Backend, *, draft: StateKeys | None = None) -> str:
     """Return the name of everything that the text of a reply depends on.
 
     Of the command nothing is left out but its names, its messages, which are in the tokens, and what only concerns the
-    cache: whatever else a request may ask for makes it another one.
+    cache: whatever else a request may ask for makes it another one, how tokens are drafted and `strict` included.
+
+    Args:
+        draft: the draft model that there is; it only counts where it may draw with chance.
 
     Raises:
         EngineError: an adapter cannot be used.
@@ -235,11 +252,18 @@ def key_of(command: Generate, prompt: Prompt, backend: Backend) -> str:
         is_fresh=False,
     )
     thinking = None if prompt.thinking is None else (prompt.thinking.format, prompt.thinking.is_open)
-    made_with = (engine_version(), *backend.state_keys, backend.load_adapters(prompt.adapters))
+    drawn_by = draft if _may_be_drawn(command) else None
+    made_with = (engine_version(), *backend.state_keys, backend.load_adapters(prompt.adapters), drawn_by)
     digest = hashlib.blake2b(repr((*made_with, prompt.reply, thinking)).encode(), digest_size=20)
     digest.update(msgspec.msgpack.encode(asked))
     digest.update(array("i", prompt.tokens).tobytes())
     return digest.hexdigest()
+
+
+def _may_be_drawn(command: Generate) -> bool:
+    """Whether a draft model may draw drafts with chance: the same seed then has another text than without it."""
+    sampling = command.sampling
+    return command.speculative.mode in _MODEL_MODES and sampling.temperature > 0.0 and not sampling.reproducible
 
 
 def _events(kept: KeptReply, prompt: Prompt) -> list[Event]:

@@ -29,6 +29,7 @@ class KeptReply(msgspec.Struct, frozen=True, kw_only=True):
         chat_ids: the chats that have it; empty where it belongs to none, and is not written.
         seconds: that it took when it was computed.
         num_prompt_tokens, num_thinking_tokens, seed: as in its metrics then.
+        mac: of all the others, by the key of the folder; see `folder_key.signed`. Empty in memory.
     """
 
     key: str
@@ -42,6 +43,7 @@ class KeptReply(msgspec.Struct, frozen=True, kw_only=True):
     num_prompt_tokens: int
     num_thinking_tokens: int
     seed: int | None
+    mac: bytes = b""
 
 
 def reply_bytes(reply: KeptReply) -> bytes:
@@ -78,9 +80,12 @@ def read_reply(path: Path) -> KeptReply:
 
 def _content(path: Path) -> bytes:
     """Return what a file holds; a pipe that nobody writes to is not waited for."""
-    descriptor = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0))
-    with os.fdopen(descriptor, "rb") as file:
+    with open(path, "rb", opener=_open_at_once) as file:
         status = os.fstat(file.fileno())
         if not stat.S_ISREG(status.st_mode) or status.st_size > MAX_REPLY_BYTES + _PRELUDE.size:
             raise ResponseFault("no reply")
         return file.read(MAX_REPLY_BYTES + _PRELUDE.size + 1)
+
+
+def _open_at_once(name: str, flags: int) -> int:
+    return os.open(name, flags | getattr(os, "O_NONBLOCK", 0))

@@ -11,7 +11,10 @@ import uuid
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
+import msgspec
+
 from engine.disk_thread import DiskThread
+from engine.folder_key import folder_key, is_signed, signed
 from engine.folder_lock import delete_unless_locked, folder_lock, try_lock
 from engine.response_file import KeptReply, ResponseFault, read_reply, reply_bytes
 
@@ -33,7 +36,7 @@ class ResponseFolder:
         self.path = path
         self._max_bytes = max_bytes
         self._on_read = on_read
-        self._is_usable = True
+        self._key = b""  # none: the folder cannot be used
         self._thread = DiskThread("engine-reply-writer")
         self._scan_done = self._thread.submit(self._scan)
 
@@ -53,6 +56,10 @@ class ResponseFolder:
         """Delete replies."""
         self._thread.submit(self._delete, [f"{key}{_SUFFIX}" for key in keys])
 
+    def forget(self, chat_ids: frozenset[str], *, wait_s: float) -> None:
+        """Delete the replies of chats, of other processes too; waits for it so long."""
+        concurrent.futures.wait([self._thread.submit(self._forget, chat_ids)], timeout=wait_s)
+
     def clear(self) -> None:
         """Delete all replies, of other processes too."""
         self._thread.submit(self._clear)
@@ -67,6 +74,8 @@ class ResponseFolder:
     def _scan(self) -> None:
         try:
             self.path.mkdir(mode=0o700, parents=True, exist_ok=True)
+            with folder_lock(self.path / _LOCK_NAME, wait_s=_LOCK_WAIT_S):
+                self._key = folder_key(self.path)
             for part in self.path.glob(f"*{_PART_SUFFIX}"):
                 delete_unless_locked(part)
             self._trim(0)
@@ -74,24 +83,26 @@ class ResponseFolder:
                 self._look_at(path)
         except (OSError, ValueError) as error:
             _LOG.warning("the folder of stored replies cannot be used: %s", error)
-            self._is_usable = False
+            self._key = b""
 
     def _look_at(self, path: Path) -> None:
         try:
             reply = read_reply(path)
             if path.name != f"{reply.key}{_SUFFIX}":
                 raise ResponseFault("it has another file's name")
+            if not is_signed(reply, self._key):
+                raise ResponseFault("another program has written it")
         except ResponseFault as fault:
             _LOG.info("a stored reply was discarded (%s)", fault)
             self._delete([path.name])
         except OSError as error:
             _LOG.info("a stored reply could not be read: %s", error)
         else:
-            self._on_read(reply)
+            self._on_read(msgspec.structs.replace(reply, mac=b""))
 
     def _write(self, reply: KeptReply) -> None:
-        data = reply_bytes(reply)
-        if not self._is_usable or len(data) > self._max_bytes:
+        data = reply_bytes(signed(reply, self._key))
+        if not self._key or len(data) > self._max_bytes:
             return
         part = self.path / f"{reply.key}-{uuid.uuid4().hex[:8]}{_PART_SUFFIX}"
         try:
@@ -115,6 +126,12 @@ class ResponseFolder:
 
     def _clear(self) -> None:
         self._delete([path.name for _, _, path in self._files()])
+
+    def _forget(self, chat_ids: frozenset[str]) -> None:
+        for _, _, path in self._files():
+            with contextlib.suppress(ResponseFault, OSError):
+                if chat_ids.intersection(read_reply(path).chat_ids):
+                    self._delete([path.name])
 
     def _delete(self, names: Iterable[str]) -> None:
         for name in names:

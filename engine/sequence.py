@@ -66,6 +66,7 @@ class Sequence:
         num_threads: that computed the latest token.
         snapshot: what it held, kept while the request is paused.
         is_private: whether it may be written nowhere; so it is, too, when its chat was forgotten meanwhile.
+        is_forgotten: whether nothing of it is to stay when it has ended.
         proposals: tokens drafted for the next step, to come behind the latest.
         drafting: what drafts for it and how that goes; None where it was not asked for.
     """
@@ -82,6 +83,7 @@ class Sequence:
         self.num_threads: int | None = None
         self.snapshot: Snapshot | None = None
         self.is_private = prompt.is_private
+        self.is_forgotten = False
         self.proposals: list[Proposal] = []
         self.drafting: Drafting | None = None
         self._checkpoints_due: list[int] = []  # token counts, rising
@@ -100,8 +102,9 @@ class Sequence:
 
     @property
     def is_strict(self) -> bool:
-        """Whether drafting may not change the text of a greedy reply."""
-        return self.prompt.speculative.strict and self.prompt.speculative.mode is not DraftMode.OFF
+        """Whether drafting may not change the text of a greedy reply; where nothing can draft, nothing would."""
+        may_draft = self.drafting is None or self.drafting.referee is not None  # it is not known before it begins
+        return may_draft and self.prompt.speculative.strict and self.prompt.speculative.mode is not DraftMode.OFF
 
     @property
     def runs_alone(self) -> bool:
@@ -126,15 +129,17 @@ class Sequence:
             return self.generated[done - num_prompt :]
         return self.prompt_tokens[done:] + self.generated
 
-    def tokens_ahead(self, reason: FinishReason) -> list[int]:
-        """Return what the next message's prompt has beyond the cache, when the reply ends for `reason`.
+    def tokens_ahead(self) -> list[int]:
+        """Return what the next message's prompt has beyond the cache, now that the reply has ended.
 
-        Nothing is known of it unless the model itself came to the end of an answer: templates leave thinking out.
+        A reply that was cut off counts like a whole one: a chat goes on behind it just as often. Nothing is known where
+        a stop string took text away, where templates leave thinking out, or where the reply was being read again.
         """
-        is_end = reason is FinishReason.STOP and self.stop_string is None and bool(self.generated)
-        if not is_end or self._text.num_thinking_tokens or not self.prompt.next_turn_tokens:
+        unread = self.unread_tokens()
+        is_known = bool(self.generated) and len(unread) <= 1 and self.stop_string is None
+        if not is_known or self._text.num_thinking_tokens or not self.prompt.next_turn_tokens:
             return []
-        return [*self.unread_tokens(), *self.prompt.next_turn_tokens]
+        return [*unread, *self.prompt.next_turn_tokens]
 
     @property
     def is_decoding(self) -> bool:

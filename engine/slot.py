@@ -22,6 +22,7 @@ class Slot:
         last_used: the cache's clock when it was last given up; 0 never.
         chat_id: whose tokens it holds, None where they are of no chat.
         is_private: whether they may be written nowhere.
+        rewritten: see ChatLedger.note.
     """
 
     def __init__(self, seq_id: int) -> None:
@@ -34,6 +35,7 @@ class Slot:
         self.last_used = 0
         self.chat_id: str | None = None
         self.is_private = False
+        self.rewritten: tuple[int, int] | None = None
 
 
 class Prefix(NamedTuple):

@@ -185,6 +185,7 @@ class SlotRoom:
         acquired = self._cache.acquire(sequence.request_id, tokens, adapters)
         sequence.slot = acquired.slot
         acquired.slot.chat_id, acquired.slot.is_private = sequence.prompt.chat_id, sequence.is_private
+        acquired.slot.rewritten = None  # until a reply ends here
         num_covered = len(tokens) - (len(acquired.tokens) - acquired.num_cached)
         if back.entry is not None and num_covered <= back.num_had:
             self._discard(back.entry, "nothing of it could be used")
@@ -310,7 +311,7 @@ class SlotRoom:
         if not snapshot.state:
             return None
         self.cost.note_copy(len(snapshot.state), time.perf_counter() - began)
-        return StoredPrompt(snapshot, chat_id=slot.chat_id, is_private=slot.is_private)
+        return StoredPrompt(snapshot, chat_id=slot.chat_id, is_private=slot.is_private, rewritten=slot.rewritten)
 
     # --- coming back ---
 
@@ -382,6 +383,7 @@ class SlotRoom:
         snapshot = Snapshot(content.state, entry.tokens, entry.adapters, checkpoints)
         self._cache.adopt(snapshot)
         stored = StoredPrompt(snapshot, chat_id=entry.chat_id or None, is_private=False, name=entry.label)
+        stored.rewritten = content.header.rewritten
         stored.source, stored.file_name, stored.cost_s = CacheSource.DISK, entry.name, read.seconds
         return stored
 

@@ -64,6 +64,8 @@ class SnapshotHeader(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tr
         prefill_s_per_token: what reading cost when it was written; None where it was not known.
         written_at: seconds since 1970; two files of the same tokens differ in it, and so in every checksum.
         name: under which it is kept; empty where it is kept of itself.
+        rewritten: between which tokens a template may write the last reply anew; None where it does not.
+        mac: of all the others, by the key of the folder; see `folder_key.signed`.
     """
 
     model: str
@@ -77,6 +79,13 @@ class SnapshotHeader(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tr
     prefill_s_per_token: float | None
     written_at: float
     name: str = ""
+    rewritten: tuple[int, int] | None = None
+    mac: bytes = b""
+
+    @property
+    def is_shared(self) -> bool:
+        """Whether it is kept under a name, and with no chat."""
+        return bool(self.name) and not self.chat_id
 
     @property
     def num_body_bytes(self) -> int:

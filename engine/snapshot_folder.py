@@ -19,7 +19,8 @@ from typing import BinaryIO
 
 from engine.backend import AdapterKey, StateBytes, StateKeys
 from engine.disk_thread import DiskThread
-from engine.folder_entry import FileRead, FolderEntry, entry_of, file_name_of
+from engine.folder_entry import FileRead, FolderEntry, entries_of_others, entry_of, file_name_for, file_name_of
+from engine.folder_key import folder_key, is_signed, signed
 from engine.folder_lock import delete_unless_locked, folder_lock, try_lock
 from engine.snapshot_file import (
     FileFault,
@@ -53,11 +54,12 @@ class SnapshotFolder:
     def __init__(self, path: Path, *, max_bytes: int | None) -> None:
         self.path = path
         self._max_bytes = max_bytes
+        self._key = b""  # until the first look
         self._lock = threading.Lock()  # guards the five below
         self._lost: set[str] = set()  # chats whose files could not be used
         self._entries: dict[str, FolderEntry] = {}
         self._writing: dict[str, SnapshotHeader] = {}  # by name; what is taken out is not written
-        self._taken: dict[str, None] = {}  # handed over before: what the disk or the limit refused is not tried again
+        self._taken: dict[str, bool] = {}  # handed over before, as a shared one or not: what was refused is not again
         self._num_waiting = 0
         self._calm = threading.Event()
         self._calm.set()
@@ -82,7 +84,9 @@ class SnapshotFolder:
         """Keep to another limit from now on; see `max_bytes` of the class."""
         self._max_bytes = max_bytes
         with self._lock:
-            self._taken = dict.fromkeys(self._writing)  # there may be room now for what was refused
+            self._taken = {
+                name: header.is_shared for name, header in self._writing.items()
+            }  # there may be room now for what was refused
         self._writer.submit(self._trim, 0)
 
     @property
@@ -114,21 +118,20 @@ class SnapshotFolder:
         else:
             self._calm.clear()
 
-    def has(self, keys: StateKeys, adapters: AdapterKey, tokens: Sequence[int], *, can_cut: bool) -> bool:
+    def has(
+        self, keys: StateKeys, adapters: AdapterKey, tokens: Sequence[int], *, can_cut: bool, is_shared: bool = False
+    ) -> bool:
         """Whether there is a file of just these tokens, will be, or had to make way for others; one that begins with
-        them is as good where a memory can be cut."""
+        them is as good where a memory can be cut, and one of a chat is not where it is to be shared."""
         name, entries = file_name_of(keys, adapters, tokens_to_bytes(tokens)), self.entries
         with self._lock:
-            if name in self._entries or name in self._taken:
+            entry = self._entries.get(name)
+            if entry is not None and (entry.is_shared or not is_shared):
+                return True
+            if name in self._taken and (self._taken[name] or not is_shared):
                 return True
         numbers = array("i", tokens)
-        return can_cut and any(
-            entry.keys == keys
-            and entry.adapters == adapters
-            and len(entry.tokens) >= len(numbers)
-            and entry.tokens[: len(numbers)] == numbers
-            for entry in entries
-        )
+        return can_cut and any(entry.begins_with(keys, adapters, numbers) for entry in entries)
 
     def write(self, header: SnapshotHeader, body: Sequence[StateBytes], *, can_cut: bool) -> None:
         """Write a snapshot when there is time.
@@ -136,12 +139,13 @@ class SnapshotFolder:
         Args:
             can_cut: whether it stands in for every other that it begins with, and not for those of its chat alone.
         """
-        name = file_name_of(StateKeys(header.model, header.settings), header.adapters, header.tokens)
+        name = file_name_for(header)
         with self._lock:
-            if name in self._entries or name in self._writing:
+            entry = self._entries.get(name)
+            if name in self._writing or (entry is not None and (entry.is_shared or not header.is_shared)):
                 return
             self._writing[name] = header
-            self._taken[name] = None
+            self._taken[name] = header.is_shared
             if len(self._taken) > _MAX_TAKEN:
                 del self._taken[next(iter(self._taken))]
             self._num_waiting += 1
@@ -167,22 +171,21 @@ class SnapshotFolder:
     def forget(self, chat_ids: Iterable[str]) -> None:
         """Delete all files of chats, and write none that waits."""
         gone = set(chat_ids)
-        with self._lock:
-            self._writing = {name: header for name, header in self._writing.items() if header.chat_id not in gone}
-            self._taken = dict.fromkeys(self._writing)
-        self._delete_of(gone)
-        if not self._scan_done.done():  # not all files are known yet
-            self._writer.submit(self._delete_of, gone)
+        self._forget_where(lambda chat_id, label: chat_id in gone)
 
     def forget_named(self, names: Iterable[str]) -> None:
         """Delete all files that are kept under names."""
         gone = set(names) - {""}
+        self._forget_where(lambda chat_id, label: label in gone)
+
+    def _forget_where(self, is_gone: Callable[[str, str], bool]) -> None:
+        """Delete files by chat and name, and write none that waits."""
         with self._lock:
-            self._writing = {name: header for name, header in self._writing.items() if header.name not in gone}
-            self._taken = dict.fromkeys(self._writing)
-        self._delete_where(lambda entry: entry.label in gone)
-        if not self._scan_done.done():  # not all files are known yet
-            self._writer.submit(self._delete_where, lambda entry: entry.label in gone)
+            self._writing = {name: h for name, h in self._writing.items() if not is_gone(h.chat_id, h.name)}
+            self._taken = {name: header.is_shared for name, header in self._writing.items()}
+        self._delete_where(lambda entry: is_gone(entry.chat_id, entry.label), of_all=True)
+        if not self._scan_done.done():  # one may be taken note of just now
+            self._writer.submit(self._delete_where, lambda entry: is_gone(entry.chat_id, entry.label))
 
     def clear(self) -> None:
         """Delete all files."""
@@ -212,6 +215,7 @@ class SnapshotFolder:
             with folder_lock(self.path / _LOCK_NAME, wait_s=_LOCK_WAIT_S):
                 for part in self.path.glob(f"*{_PART_SUFFIX}"):
                     delete_unless_locked(part)
+                self._key = folder_key(self.path)
         except (OSError, ValueError) as error:
             _LOG.warning("the folder of the prompt cache cannot be used: %s", error)
             self._max_bytes = 0
@@ -230,13 +234,18 @@ class SnapshotFolder:
             return
         except OSError:
             return
-        if (
-            path.name
-            != file_name_of(StateKeys(header.model, header.settings), header.adapters, header.tokens) + _SUFFIX
-        ):
+        if path.name != file_name_for(header) + _SUFFIX:
             self.discard(path.name, "it has another file's name")
             return
-        self._note(path.name, header, status.st_size, status.st_mtime)
+        if not is_signed(header, self._key):
+            self.discard(path.name, "another program has written it", chat_id=header.chat_id)
+            return
+        last_used = status.st_mtime
+        if last_used > (now := time.time()):  # by a clock that was wrong then: it would be the last to go
+            last_used = now
+            with contextlib.suppress(OSError):
+                os.utime(path)
+        self._note(path.name, header, status.st_size, last_used)
 
     def _note(self, file_name: str, header: SnapshotHeader, num_bytes: int, last_used: float) -> None:
         entry = entry_of(file_name, header, num_bytes, last_used)
@@ -269,7 +278,7 @@ class SnapshotFolder:
         try:
             with os.fdopen(os.open(part, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
                 try_lock(file.fileno())
-                is_whole = write_snapshot(file, header, body, self._may_go_on)
+                is_whole = write_snapshot(file, signed(header, self._key), body, self._may_go_on)
                 if is_whole:
                     _sync(file)
             if is_whole and self._is_wanted(name, header):
@@ -282,7 +291,7 @@ class SnapshotFolder:
         with self._lock:
             if name not in self._writing:
                 return False
-        if header.num_body_bytes > self.max_bytes:
+        if not self._key or header.num_body_bytes > self.max_bytes:
             return False
         return shutil.disk_usage(self.path).free > header.num_body_bytes + _SPARE_BYTES and self._may_go_on()
 
@@ -348,11 +357,11 @@ class SnapshotFolder:
             with self._lock:
                 self._entries.pop(name.removesuffix(_SUFFIX), None)
 
-    def _delete_of(self, chat_ids: set[str]) -> None:
-        self._delete_where(lambda entry: entry.chat_id in chat_ids)
-
-    def _delete_where(self, is_gone: Callable[[FolderEntry], bool]) -> None:
-        self._delete([entry.name for entry in self.entries if is_gone(entry)])
+    def _delete_where(self, is_gone: Callable[[FolderEntry], bool], *, of_all: bool = False) -> None:
+        """Delete files that are known, or of all those that other processes have written."""
+        entries = self.entries
+        others = entries_of_others(self._files(), {entry.name for entry in entries}) if of_all else []
+        self._delete([entry.name for entry in [*entries, *others] if is_gone(entry)])
 
     def _read(self, entry: FolderEntry) -> FileRead:
         began = time.perf_counter()
@@ -361,6 +370,8 @@ class SnapshotFolder:
             content = read_snapshot(path)
             with contextlib.suppress(OSError):
                 os.utime(path)
+            if not is_signed(content.header, self._key):
+                raise SnapshotFileError(FileFault.FOREIGN, "another program has written it")
             if content.header.token_ids() != entry.tokens:
                 raise SnapshotFileError(FileFault.DAMAGED, "it holds other tokens")
         except SnapshotFileError as error:

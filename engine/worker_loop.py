@@ -11,7 +11,7 @@ from typing import assert_never
 import msgspec
 
 from engine.backend import Backend, Loader, new_loader
-from engine.cache_commands import obey
+from engine.cache_commands import CacheCommand, forgets, obey
 from engine.core import Engine
 from engine.errors import EngineError, EngineUnavailable
 from engine.failures import event_of, shown
@@ -27,7 +27,6 @@ from engine.messages import (
     CountTokens,
     DescribeCache,
     DescribeEngine,
-    DraftSet,
     EngineDescribed,
     Event,
     Failed,
@@ -58,14 +57,13 @@ from engine.peak_memory import peak_memory_bytes, reset_peak_memory
 from engine.preparing import Preparation
 from engine.prompt_cache import PromptCache
 from engine.prompt_making import Encoded, counted, prompt_of, rendered
-from engine.speculative.loading import load_drafter
+from engine.speculative.loading import DraftLoad, DraftLoading
 from engine.threads import StepThreads
 from engine.tokenizer_thread import TokenizerThread
 from engine.tokenizing import PromptEncoder
 from engine.version import engine_version
 
 _PROGRESS_INTERVAL_S = 0.05
-_CALIBRATION_S = 1.0  # part of what setting a draft model takes; the rest is done while nothing is asked
 _NEEDS_CONTEXT = (
     *(
         Generate,
@@ -94,10 +92,10 @@ class WorkerLoop:
     def __init__(self, emit: Emit, *, fake: bool) -> None:
         self._emit = emit
         self._fake = fake
-        self._inbox: queue.SimpleQueue[tuple[float, Command | Encoded]] = queue.SimpleQueue()
+        self._inbox: queue.SimpleQueue[tuple[float, Command | Encoded | DraftLoad]] = queue.SimpleQueue()
         self._tokenizer = TokenizerThread()
         self._loader: Loader | None = None
-        self._draft_loader: Loader | None = None  # what one measures is what it loaded last
+        self._drafts = DraftLoading(emit, fake=fake, on_done=lambda load: self._inbox.put((time.perf_counter(), load)))
         self._engine: Engine | None = None
         self._encoder: PromptEncoder | None = None
         self._kept = PromptCache(CacheParams())
@@ -166,6 +164,9 @@ class WorkerLoop:
                 received_at, item = self._inbox.get(block=is_idle, timeout=rest_s)
                 if isinstance(item, Encoded):
                     self._add(item)
+                elif isinstance(item, DraftLoad):
+                    self._kept.responses.expect_nothing()
+                    self._drafts.take(item, self._engine, is_idle=not self._at_tokenizer)
                 else:
                     self._handle(item, received_at)
                 is_idle = False
@@ -177,6 +178,7 @@ class WorkerLoop:
             case CancelLoad():
                 with self._lock:
                     self._cancelled_loads.discard(command.request_id)
+                self._drafts.give_up(command.request_id)
             case UnloadModel():
                 self._unload(EngineUnavailable("The model was unloaded.", "Load a model."))
                 self._emit(ModelUnloaded())
@@ -189,6 +191,7 @@ class WorkerLoop:
             case MeasureCacheTypes() | MeasureMachine() | RunBareLoop() | BuildImportance():
                 self._measure(command)
             case SetCache() | DescribeCache() | ClearCache() | ForgetChats() | ForgetNamed() | OpenChat():
+                self._forget_at_tokenizer(command)
                 self._send_all(obey(command, self._kept, self._engine))
             case SetThreads() | SetDraft():
                 self._set(command)
@@ -199,28 +202,12 @@ class WorkerLoop:
 
     def _set(self, command: SetThreads | SetDraft) -> None:
         if isinstance(command, SetDraft):
-            self._emit(event_of(command.request_id, lambda: self._set_draft(command)))
+            self._kept.responses.expect_nothing()
+            self._drafts.set(command, self._engine)
             return
         self._most_threads = command.most
         if self._engine is not None:
             self._engine.threads.set_most(command.most)
-
-    def _set_draft(self, command: SetDraft) -> DraftSet:
-        engine = self._engine
-        if engine is None:
-            raise no_model()
-        engine.speculator.set_model(None)  # before the next one: there may not be memory for both
-        if command.path is None:
-            return DraftSet(request_id=command.request_id, draft=None)
-        engine.speculator.check()
-        if self._draft_loader is None:
-            self._draft_loader = new_loader(fake=self._fake)
-        drafter, description = load_drafter(self._draft_loader, engine.backend, command)
-        engine.speculator.set_model(drafter)
-        if not engine.has_requests:
-            engine.speculator.calibration.want()
-            engine.speculator.calibration.run(_CALIBRATION_S)
-        return DraftSet(request_id=command.request_id, draft=description)
 
     # --- models ---
 
@@ -280,6 +267,8 @@ class WorkerLoop:
         self._emit(ModelLoaded(request_id=command.request_id, description=description))
 
     def _unload(self, error: EngineError) -> None:
+        self._drafts.give_up()
+        self._drafts.finish()
         with self._lock:
             engine, self._engine = self._engine, None
         self._encoder = None
@@ -314,18 +303,28 @@ class WorkerLoop:
 
         self._tokenizer.submit(encode_prompt)
 
+    def _forget_at_tokenizer(self, command: CacheCommand) -> None:
+        for request_id, item in self._at_tokenizer.items():
+            if forgets(command, item.chat_id):
+                self._at_tokenizer[request_id] = msgspec.structs.replace(item, is_private=True)
+                if isinstance(item, Prepare):
+                    self.submit(Abort(request_id=request_id))
+
     def _add(self, item: Encoded) -> None:
         request_id, engine = item.command.request_id, self._engine
         if request_id not in self._at_tokenizer:
             return  # it failed, and was taken off the books, when its model was unloaded
-        del self._at_tokenizer[request_id]
+        command = self._at_tokenizer.pop(request_id)
         if item.prompt is None or engine is None:
             self._emit(Failed(request_id=request_id, error=(item.error or no_model()).info()))
         elif isinstance(item.prompt, Preparation):
-            self._send_all(engine.idle.preparations.add(item.prompt))
-        elif isinstance(item.command, Generate):
-            stored = self._kept.responses.answer(item.command, item.prompt, engine.backend)
-            self._send_all(stored or engine.add(item.prompt))
+            prompt = item.prompt.prompt._replace(is_private=command.is_private)
+            self._send_all(engine.idle.preparations.add(item.prompt._replace(prompt=prompt)))
+        elif isinstance(command, Generate):
+            prompt = item.prompt._replace(is_private=command.is_private)
+            draft = engine.speculator.model_keys
+            stored = self._kept.responses.answer(command, prompt, engine.backend, draft=draft)
+            self._send_all(stored or engine.add(prompt))
         with self._lock:
             self._pending.discard(request_id)
             was_aborted = request_id in self._aborted
@@ -347,6 +346,7 @@ class WorkerLoop:
         engine = self._engine
         if engine is not None:
             engine.drop_read_ahead()
+        self._drafts.finish()  # it would be measured as well, and reads the same log
         if engine is not None and (engine.has_requests or self._at_tokenizer):
             raise EngineUnavailable("The engine is computing a reply.", "Measure again when it is done.")
         with self._lock:

@@ -164,12 +164,21 @@ def check_is_chat_model(info: GGUFInfo) -> None:
             f"{name} is part {info.split_no + 1} of {info.split_count} of a split model.",
             f"Open its first part, {printable(_part_path(info, 0).name)}.",
         )
+    check_parts(info)
+
+
+def check_parts(info: GGUFInfo) -> None:
+    """Raise unless all parts of a model are there.
+
+    Raises:
+        MissingParts: it is split, and parts are not beside it.
+    """
     missing = missing_parts(info)
     if missing:
         names = ", ".join(printable(part.name) for part in missing[:_NAMED_PARTS])
         more = f" and {len(missing) - _NAMED_PARTS} more" if len(missing) > _NAMED_PARTS else ""
         raise MissingParts(
-            f"{name} is split into {info.split_count} files and these are missing: {names}{more}.",
+            f"{printable(info.path.name)} is split into {info.split_count} files and these are missing: {names}{more}.",
             "Put all parts into one folder under their own names.",
         )
 

@@ -9,8 +9,8 @@ import shutil
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from models.errors import MissingParts, NotQuantizable, QuantizeError, QuantizeRefused
-from models.gguf_info import GGUFInfo, missing_parts, parts_of, printable, read_gguf_info
+from models.errors import NotQuantizable, QuantizeError, QuantizeRefused
+from models.gguf_info import GGUFInfo, check_parts, parts_of, printable, read_gguf_info
 from models.model_kinds import RUNNABLE_KINDS, WHY_NO_CHAT
 from models.quant_types import FILE_TYPE_NAMES
 from models.quantize_child import DryRun, dry_run
@@ -19,7 +19,6 @@ from models.quantize_types import QUANTIZE_TYPES, QuantizeType, find_quantize_ty
 
 SPARE_BYTES = 64 * 2**20  # left on the disk for everybody else
 PRECISE_TYPES = ("F32", "F16", "BF16", "F64", "I8", "I16", "I32", "I64")
-_NAMED_PARTS = 4
 _MAX_NAME_BYTES = 255
 
 Stamp = tuple[tuple[int, int], ...]
@@ -257,14 +256,7 @@ def _read_source(source: Path) -> GGUFInfo:
     if info.kind not in RUNNABLE_KINDS:
         what, _ = WHY_NO_CHAT.get(info.kind, ("no model", ""))
         raise NotQuantizable(f"{name} is {what}, and cannot be quantised.", "Choose the file of a model.")
-    missing = missing_parts(info)
-    if missing:
-        names = ", ".join(printable(part.name) for part in missing[:_NAMED_PARTS])
-        more = f" and {len(missing) - _NAMED_PARTS} more" if len(missing) > _NAMED_PARTS else ""
-        raise MissingParts(
-            f"{name} is split into {info.split_count} files and these are missing: {names}{more}.",
-            "Put all parts into one folder under their own names.",
-        )
+    check_parts(info)
     return info
 
 

@@ -51,7 +51,7 @@ WORKER_HALF = {
     *("idle_work", "preparing"),
     *("miss_cause", "peak_memory", "probe_child"),
     *("slot", "slot_room", "chat_saver", "prompt_cache", "reuse_cost", "cache_report", "cache_commands"),
-    *("snapshot_file", "snapshot_folder", "folder_entry", "folder_lock", "message_places", "version"),
+    *("snapshot_file", "snapshot_folder", "folder_entry", "folder_key", "folder_lock", "message_places", "version"),
     *("prompt_making", "disk_thread", "response_cache", "response_file", "response_folder", "aborts", "sampled_rows"),
     *("usable_files",),
     *("speculative", "sampling", "threads", "thread_governor", "step_cost", "stopping", "detokenizer"),

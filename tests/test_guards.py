@@ -65,8 +65,10 @@ def test_qt_message_at_the_end(ends_badly):
 """
 
 GOOD_TESTS = """
-import logging, multiprocessing, os, subprocess, sys, threading, time
+import logging, multiprocessing, os, signal, subprocess, sys, threading, time
 import pytest
+
+from tests.support import guards
 
 def test_thread_that_ends():
     threading.Timer(0.2, lambda: None).start()
@@ -77,6 +79,15 @@ def test_process_that_ends():
     process.start()
     context.Semaphore()
     process.join()
+
+def test_orphan_of_a_session_beside_this_one():
+    start = "subprocess.Popen([sys.executable, '-c', 'import time; time.sleep(20)'], stdout=subprocess.DEVNULL)"
+    command = [sys.executable, "-c", f"import subprocess, sys; print({start}.pid)"]
+    environment = os.environ | {guards.SESSION_VARIABLE: "another"}
+    globals()["orphan"] = int(subprocess.run(command, env=environment, stdout=subprocess.PIPE, check=True).stdout)
+
+def test_orphan_of_a_session_beside_this_one_was_left_alone():
+    os.kill(globals()["orphan"], signal.SIGTERM)
 
 @pytest.mark.allow_log("something odd")
 def test_announced_by_mark():
@@ -148,11 +159,11 @@ def test_bad_test_fails_for_its_reason(bad_run: str, name: str, reason: str) -> 
 
 def test_good_tests_pass_and_soak_is_left_out(tmp_path: Path) -> None:
     report = run_pytest(tmp_path, GOOD_TESTS)
-    assert "7 passed, 1 deselected" in report, report
+    assert "9 passed, 1 deselected" in report, report
 
 
 def test_soak_runs_when_it_is_asked_for(tmp_path: Path) -> None:
-    assert "1 failed, 7 deselected" in run_pytest(tmp_path, GOOD_TESTS, "-m", "soak")
+    assert "1 failed, 9 deselected" in run_pytest(tmp_path, GOOD_TESTS, "-m", "soak")
 
 
 def test_starter_model_is_found_without_its_code(starter_path: Path) -> None:

@@ -8,13 +8,14 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import ClassVar
 
 import msgspec
 
 from app.bench.driver import BenchDriver, Timed
 from app.bench.plan import GROWTH, BenchPlan
 from app.bench.prompts import Messages, Prompts
-from app.known_models import KnownModels
+from app.bench.round import BenchRound, Note
 from engine import CacheParams, CacheSource, ModelParams
 
 SHORT_REPLY = 4  # tokens, where only the time to the first one counts
@@ -25,36 +26,11 @@ _LOOK_S = 0.002
 _PART, _WHOLE = "*.part", "*.snapshot"
 _ROOM = 256  # tokens left free behind the longest chat
 
-Note = Callable[[str, float | None], None]
 
+class CacheRound(BenchRound):
+    """One repeat of it; it uses ten chats."""
 
-class CacheRound:
-    """One repeat of it.
-
-    Args:
-        number: of its first chat; it uses ten.
-        note: takes the name and the value of a measure.
-        known: models that need not be tried out again.
-    """
-
-    stages = ("an edit", "back from memory", "a chat being written", "after a restart")
-
-    def __init__(
-        self,
-        driver: BenchDriver,
-        prompts: Prompts,
-        plan: BenchPlan,
-        note: Note,
-        *,
-        number: int,
-        known: KnownModels | None = None,
-    ) -> None:
-        self._driver = driver
-        self._prompts = prompts
-        self._plan = plan
-        self._note = note
-        self._number = number
-        self._known = known
+    stages: ClassVar = ("an edit", "back from memory", "a chat being written", "after a restart")
 
     def run(self, path: str, params: ModelParams, parent: Path | None = None) -> Iterator[str]:
         """Measure, yielding what comes next.
@@ -65,41 +41,41 @@ class CacheRound:
         params = msgspec.structs.replace(params, n_seq_max=1)
         with tempfile.TemporaryDirectory(prefix="fireside-bench-", dir=parent, ignore_cleanup_errors=True) as folder:
             cache = CacheParams(folder=folder)
-            self._driver.load(path, params, self._known, cache=cache)
+            self.driver.load(path, params, self.known, cache=cache)
             yield self.stages[0]
-            chat = self._edit(self._prompts.long(self._number, self._plan.prompt_tokens))
+            chat = self._edit(self.prompts.long(self.number, self.plan.prompt_tokens))
             yield self.stages[1]
-            other = self._prompts.long(self._number + 1, self._plan.prompt_tokens // 2)
+            other = self.prompts.long(self.number + 1, self.plan.prompt_tokens // 2)
             reply = self._ask(other, "other", _BESIDE_TOKENS)
-            self._note("quiet_gap", reply.longest_gap_s)
+            self.note("quiet_gap", reply.longest_gap_s)
             chat = self._go_on(chat, "switch_ram_ttft", CacheSource.RAM)
             yield self.stages[2]
-            self._write_beside(Path(folder), self._prompts.follow_up(other, reply.finished.text))
+            self._write_beside(Path(folder), self.prompts.follow_up(other, reply.finished.text))
             yield self.stages[3]
-            if self._driver.can_restart:
-                self._driver.restart()
-                self._driver.load(path, params, self._known, cache=cache)
-                self._driver.open_chat("long")
+            if self.driver.can_restart:
+                self.driver.restart()
+                self.driver.load(path, params, self.known, cache=cache)
+                self.driver.open_chat("long")
                 self._go_on(chat, "restart_ttft", CacheSource.DISK)
-            self._driver.set_cache(CacheParams(ram_mib=0))  # nothing is written into a folder that goes
+            self.driver.set_cache(CacheParams(ram_mib=0))  # nothing is written into a folder that goes
 
     def _edit(self, chat: Messages) -> Messages:
         """Ask the next message of a chat, then another one in its place; return the chat after that."""
         reply = self._ask(chat, "long")
-        self._ask(self._prompts.follow_up(chat, reply.finished.text), "long")
-        edited = self._prompts.follow_up(chat, reply.finished.text, is_edited=True)
+        self._ask(self.prompts.follow_up(chat, reply.finished.text), "long")
+        edited = self.prompts.follow_up(chat, reply.finished.text, is_edited=True)
         reply = self._ask(edited, "long")
         metrics = reply.finished.metrics
-        self._note("edit_ttft", reply.ttft_s)
-        self._note("edit_evaluated", metrics.num_prompt_tokens - metrics.num_cached_tokens)
-        return self._prompts.follow_up(edited, reply.finished.text)
+        self.note("edit_ttft", reply.ttft_s)
+        self.note("edit_evaluated", metrics.num_prompt_tokens - metrics.num_cached_tokens)
+        return self.prompts.follow_up(edited, reply.finished.text)
 
     def _go_on(self, chat: Messages, name: str, source: CacheSource) -> Messages:
         """Ask the next message of a chat that has to come from `source`; return the chat after that."""
         reply = self._ask(chat, "long")
         report = reply.finished.cache
-        self._note(name, reply.ttft_s if report is not None and report.source is source else None)
-        return self._prompts.follow_up(chat, reply.finished.text)
+        self.note(name, reply.ttft_s if report is not None and report.source is source else None)
+        return self.prompts.follow_up(chat, reply.finished.text)
 
     def _write_beside(self, folder: Path, other: Messages) -> None:
         """Have another chat go on as soon as the one before is being written, and wait until that is done."""
@@ -107,13 +83,13 @@ class CacheRound:
             return  # such a model is not written
         reply = self._ask(other, "other", _BESIDE_TOKENS)
         first_at = time.time() - (time.perf_counter() - reply.first_at)
-        self._note("write_gap", reply.longest_gap_s if wrote_after(folder, first_at) else None)
+        self.note("write_gap", reply.longest_gap_s if wrote_after(folder, first_at) else None)
         wait_until(lambda: any(folder.glob(_WHOLE)) and not any(folder.glob(_PART)), _WRITE_LIMIT_S)
         sizes = [path.stat().st_size for path in folder.glob(_WHOLE)]
-        self._note("snapshot_bytes", max(sizes, default=None))
+        self.note("snapshot_bytes", max(sizes, default=None))
 
     def _ask(self, chat: Messages, chat_id: str, num_tokens: int = SHORT_REPLY) -> Timed:
-        return self._driver.ask(chat, num_tokens, self._plan.sampling, chat_id=chat_id)
+        return self.driver.ask(chat, num_tokens, self.plan.sampling, chat_id=chat_id)
 
 
 def measure_growth(

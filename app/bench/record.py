@@ -10,6 +10,7 @@ import msgspec
 
 from app.bench.machine_state import MachineState
 from app.bench.plan import BenchPlan
+from app.energy import EnergyMeter
 from app.errors import UsageError
 from engine import EngineDescription, ModelDescription, ModelParams, SamplingParams
 
@@ -93,6 +94,22 @@ class RunRecord(msgspec.Struct, frozen=True, kw_only=True):
         """Return it in plain JSON types."""
         plain: dict[str, Any] = msgspec.to_builtins(self)
         return plain
+
+
+def machine_record(before: MachineState, after: MachineState, *, watts: float) -> MachineRecord:
+    """Return where something was measured.
+
+    Args:
+        watts: what the user says this computer draws; 0 is unknown.
+    """
+    return MachineRecord(
+        system=platform.platform(),
+        processor=processor_name(),
+        python=platform.python_version(),
+        before=before,
+        after=after,
+        power=EnergyMeter(watts).source,
+    )
 
 
 def read_record(path: Path) -> RunRecord:

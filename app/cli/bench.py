@@ -3,7 +3,6 @@
 import argparse
 import contextlib
 import datetime
-import platform
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -23,7 +22,7 @@ from app.bench import (
     run_scenarios,
     summarise,
 )
-from app.bench.record import MachineRecord, ModelRecord, processor_name
+from app.bench.record import ModelRecord, machine_record
 from app.bench.report import Row, differences
 from app.bench.statistics import median_ratio
 from app.cli.arguments import whole_number
@@ -31,7 +30,7 @@ from app.cli.draft_commands import with_words
 from app.cli.outcome import ExitCode, print_event
 from app.cli.streams import is_terminal
 from app.cli.terminal_text import one_line, safe_text
-from app.energy import EnergyMeter
+from app.draft_models import check_draft
 from app.errors import SettingsError, StoreError, UsageError
 from app.known_models import KnownModels
 from app.model_choice import choose_model
@@ -138,6 +137,8 @@ def _target(options: argparse.Namespace, paths: Paths, replayed: RunRecord | Non
     choice = choose_model(name, SettingsStore(paths.settings_file).load()[0], paths)
     if replayed is not None and choice.fingerprint != replayed.model.fingerprint:
         raise UsageError(f"{choice.label} is not the model of that run.", "Give the path of the same model.")
+    if plan.draft_path and (check := check_draft(choice.path, Path(plan.draft_path), params=params)).reason:
+        raise UsageError(check.reason, check.hint)  # before anything is measured
     return _Target(str(choice.path), choice.label, choice.fingerprint, params, plan)
 
 
@@ -160,14 +161,7 @@ def _measure(make: Callable[[], EngineClient], target: _Target, paths: Paths, *,
         created_at=datetime.datetime.now().astimezone().isoformat(timespec="seconds"),
         program=__version__,
         engine=engine,
-        machine=MachineRecord(
-            system=platform.platform(),
-            processor=processor_name(),
-            python=platform.python_version(),
-            before=before,
-            after=machine_state(),
-            power=EnergyMeter(settings.power_watts).source,
-        ),
+        machine=machine_record(before, machine_state(), watts=settings.power_watts),
         model=ModelRecord(label=target.label, path=target.path, fingerprint=target.fingerprint, description=model),
         params=target.params,
         plan=target.plan,

@@ -165,7 +165,10 @@ class _OneShot:
             self._printer.loaded(self._session.model, self._plan.label)
             if notice:
                 print(f"fireside: {notice}", file=sys.stderr)
-        outcome = load_draft(self._session, self._plan.path, self._plan.drafting, self._plan.params)
+        outcome = load_draft(
+            *(self._session, self._plan.path, self._plan.drafting, self._plan.params),
+            is_reproducible=self._plan.sampling.reproducible,
+        )
         if outcome is not None:
             self._is_draft_refused = outcome.draft is None
             show_refused(outcome)

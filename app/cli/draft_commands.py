@@ -18,7 +18,7 @@ from app.errors import ModelFileMissing, UsageError
 from app.model_choice import model_path
 from app.paths import Paths
 from app.settings import Settings
-from app.speculation import DraftChoice, draft_choice, draft_params
+from app.speculation import MAX_GPU_LAYERS, DraftChoice, draft_choice, draft_params
 from engine import (
     MAX_DRAFT,
     DraftDescription,
@@ -37,6 +37,8 @@ _WORDS = {
     "ngram": DraftMode.NGRAM,
     "both": DraftMode.BOTH,
 }
+_REPRODUCIBLE = "A reproducible reply is not drafted: how much is drafted depends on the time."
+_GIVEN_UP = "Loading the draft model was given up."
 _EXAMPLE = "Write --draft MODEL, one of ngram, both, auto and none, or both as in `--draft both --draft MODEL`."
 
 
@@ -53,6 +55,13 @@ def add_draft_arguments(group: argparse._ArgumentGroup) -> None:
     )
     group.add_argument(
         "--draft-max", metavar="N", type=whole_number, help=f"most tokens drafted at a time, 1 to {MAX_DRAFT}"
+    )
+    group.add_argument(
+        "--draft-gpu-layers",
+        metavar="N",
+        type=whole_number,
+        help="layers of the draft model computed on the graphics processor where there is one; 0 keeps it on the "
+        "processor; default: where its model is",
     )
     group.add_argument(
         "--strict",
@@ -72,6 +81,10 @@ def chosen_drafting(options: argparse.Namespace, settings: Settings, model: str,
         if not 1 <= options.draft_max <= MAX_DRAFT:
             raise UsageError(f"--draft-max {options.draft_max} is not possible.", f"It goes from 1 to {MAX_DRAFT}.")
         choice = dataclasses.replace(choice, draft_max=options.draft_max)
+    if (layers := options.draft_gpu_layers) is not None:
+        if not 0 <= layers <= MAX_GPU_LAYERS:
+            raise UsageError(f"--draft-gpu-layers {layers} is not possible.", f"It goes from 0 to {MAX_GPU_LAYERS:,}.")
+        choice = dataclasses.replace(choice, n_gpu_layers=layers)
     return dataclasses.replace(choice, strict=True) if options.strict else choice
 
 
@@ -97,12 +110,16 @@ def with_words(choice: DraftChoice, words: Sequence[str], paths: Paths | None) -
 def _draft_path(text: str, paths: Paths | None) -> str:
     if not text or paths is None:
         raise UsageError("--draft names no model.", _EXAMPLE)
+    hint = f"Give the path of a .gguf file, a name from the library, or one of {', '.join(_WORDS)}."
     try:
         path = model_path(text, paths)
     except ModelFileMissing as error:
-        raise UsageError(error.message, error.hint) from error
-    if not path.exists():
-        hint = f"Give the path of a .gguf file, a name from the library, or one of {', '.join(_WORDS)}."
+        raise UsageError(error.message, hint) from error
+    try:
+        is_there = path.exists()
+    except OSError:  # a name too long
+        is_there = False
+    if not is_there:
         raise UsageError(f"There is no draft model {text}.", hint)
     return str(path)
 
@@ -123,7 +140,9 @@ class DraftOutcome(NamedTuple):
     notes: tuple[str, ...] = ()
 
 
-def load_draft(session: ChatSession, target: str, choice: DraftChoice, params: ModelParams) -> DraftOutcome | None:
+def load_draft(
+    session: ChatSession, target: str, choice: DraftChoice, params: ModelParams, *, is_reproducible: bool = False
+) -> DraftOutcome | None:
     """Load the draft model that is wanted, and return what became of it; None where none is wanted.
 
     One that cannot be used is no error: replies go on without it.
@@ -131,6 +150,7 @@ def load_draft(session: ChatSession, target: str, choice: DraftChoice, params: M
     Args:
         target: path of the loaded model.
         params: how that was loaded.
+        is_reproducible: whether all replies are, which nothing drafts for.
 
     Raises:
         EngineUnavailable: the engine died of it.
@@ -139,16 +159,35 @@ def load_draft(session: ChatSession, target: str, choice: DraftChoice, params: M
     path = choice.wanted_path
     if path is None:
         return None
+    if is_reproducible:
+        return DraftOutcome(path, None, _REPRODUCIBLE, "Leave --reproducible out to use it.")
     has_file = Path(target).is_file()  # the fake engine has none
     check = check_draft(Path(target), Path(path), params=params) if has_file else DraftCheck()
     if check.reason:
         return DraftOutcome(path, None, check.reason, check.hint)
     try:
-        return DraftOutcome(path, session.set_draft(path, draft_params(params)), notes=check.notes)
+        return DraftOutcome(path, session.set_draft(path, draft_params(params, choice.n_gpu_layers)), notes=check.notes)
     except EngineUnavailable:
         raise
     except EngineError as error:
         return DraftOutcome(path, None, error.message, error.hint)
+
+
+def change_draft(
+    session: ChatSession, target: str, choice: DraftChoice, params: ModelParams, *, has_one: bool
+) -> DraftOutcome | None:
+    """Load the draft model that is wanted, as `load_draft`, or free the one that is there.
+
+    One whose load is given up is not used either, and the chat goes on.
+    """
+    try:
+        outcome = load_draft(session, target, choice, params)
+        if has_one and (outcome is None or outcome.draft is None):
+            session.set_draft(None, params)
+    except KeyboardInterrupt:
+        path = choice.wanted_path
+        return None if path is None else DraftOutcome(path, None, _GIVEN_UP, "`/draft NAME` loads it again.")
+    return outcome
 
 
 def show_refused(outcome: DraftOutcome) -> None:

@@ -11,9 +11,10 @@ from prompt_toolkit.formatted_text import FormattedText
 from app.adapter_files import open_adapter_files
 from app.cli.adapter_commands import obey_lora
 from app.cli.attached import prepare, prepared_sentence, read_documents
+from app.cli.cache import obey_cache
 from app.cli.chat_options import parse_setting
 from app.cli.chat_plan import ChatPlan, note_chat_format, remember_model
-from app.cli.draft_commands import draft_sentences, drafting_line, load_draft, obey_draft, show_refused
+from app.cli.draft_commands import change_draft, draft_sentences, drafting_line, obey_draft, show_refused
 from app.cli.line_editor import LineEditor
 from app.cli.outcome import CONTEXT_FULL, ExitCode, dropped_sentence, show_error
 from app.cli.reply_numbers import number_lines, summary_of, wrapped_numbers
@@ -27,7 +28,7 @@ from app.known_models import KnownModels
 from app.model_choice import choose_model
 from app.paths import Paths
 from app.settings import SettingsStore
-from app.speculation import draft_choice
+from app.speculation import DraftChoice, draft_choice
 from engine import (
     ChatMessage,
     Delta,
@@ -50,6 +51,7 @@ _HELP = """\
 /set NAME=VALUE   change a sampling setting; without NAME, show all
 /attach FILE      put a text, code or PDF file before the next message; without FILE, none
 /prepare          read what is attached, or the chat so far, ahead of the next message
+/cache            what is kept of prompts; `/cache forget NAME` and `/cache clear` delete it
 /lora NAME=1      use an adapter at a strength, 0 for without; without NAME, show all
 /draft NAME       what guesses tokens ahead: a model, ngram, both, auto or none; without NAME, show all
 /model PATH       load another model, or `starter`; without PATH, load the same again
@@ -108,6 +110,7 @@ class InteractiveChat:
             "/set": self._set,
             "/attach": self._attach,
             "/prepare": self._prepare,
+            "/cache": lambda argument: obey_cache(argument, self._session),
             "/lora": self._lora,
             "/draft": self._draft,
             "/model": self._model,
@@ -213,7 +216,8 @@ class InteractiveChat:
         before = self._plan.drafting
         drafting = obey_draft(argument, before, self._plan.path, self._paths, params=self._plan.params)
         self._plan = dataclasses.replace(self._plan, drafting=drafting, is_drafting_asked=True)
-        if self._session.model is not None and drafting.wanted_path != before.wanted_path:
+        is_missing = bool(argument) and drafting.wanted_path is not None and not self._has_draft
+        if self._session.model is not None and (is_missing or drafting.wanted_path != before.wanted_path):
             self._load_draft()
 
     def _model(self, argument: str) -> None:
@@ -225,9 +229,15 @@ class InteractiveChat:
                 label=choice.label,
                 last_model=choice.last_model,
                 chat_format=self._store.load()[0].chat_formats.get(choice.last_model),
-                drafting=draft_choice(self._store.load()[0], choice.last_model),
+                drafting=self._drafting_of(choice.last_model),
             )
         self._load()
+
+    def _drafting_of(self, model: str) -> DraftChoice:
+        """Return what drafts for another model: as the window keeps it, but for what was said here."""
+        said, kept = self._plan.drafting, draft_choice(self._store.load()[0], model)
+        mode = said.mode if self._plan.is_drafting_asked and said.wants_no_model else kept.mode
+        return dataclasses.replace(kept, mode=mode, draft_max=said.draft_max, strict=said.strict)
 
     def _again(self, argument: str) -> None:
         if not self._history or self._history[-1].role is not Role.ASSISTANT:
@@ -258,10 +268,7 @@ class InteractiveChat:
         print(prompt.removesuffix("\n"))
 
     def _stats(self, argument: str) -> None:
-        if self._last is None:
-            print("There is no reply yet.")
-            return
-        print("\n".join(number_lines(self._last.finished)))
+        print("There is no reply yet." if self._last is None else "\n".join(number_lines(self._last.finished)))
 
     # --- model and replies ---
 
@@ -284,13 +291,16 @@ class InteractiveChat:
         self._load_draft()
 
     def _load_draft(self) -> None:
-        """Load the draft model that is wanted; one that is wanted no longer gives its memory back."""
+        """Load the draft model that is wanted; one that is not used any more gives its memory back."""
+        had_draft, self._has_draft = self._has_draft, False
+        if self._plan.drafting.wanted_path is not None:
+            print("\rLoading the draft model ...", end="", flush=True)
         with self._session.interrupted_by_ctrl_c(), without_echo():
-            outcome = load_draft(self._session, self._plan.path, self._plan.drafting, self._plan.params)
-            if outcome is None and self._has_draft:
-                self._session.set_draft(None, self._plan.params)
+            plan = self._plan
+            outcome = change_draft(self._session, plan.path, plan.drafting, plan.params, has_one=had_draft)
         self._has_draft = outcome is not None and outcome.draft is not None
         if outcome is not None:
+            print("\r\x1b[K", end="", flush=True)
             show_refused(outcome)
             for sentence in draft_sentences(outcome):
                 print(wrapped(safe_text(sentence)))

@@ -17,7 +17,7 @@ from app.paths import Paths, find_paths
 
 _LOG = logging.getLogger(__name__)
 _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)  # what a write ends with when there is no more room
-_COMMANDS = ("chat", "bench", "compare", "models", "quantize", "doctor")
+_COMMANDS = ("chat", "bench", "compare", "models", "quantize", "cache", "doctor")
 _NOT_BUILT = ("quality", "serve")
 _USAGE = """usage: fireside [options] [COMMAND ...]
 
@@ -29,6 +29,7 @@ commands:
   compare               ask several models the same, and show what each costs and says
   models                list, scan, inspect and remove the models on this machine
   quantize              make smaller files of a model
+  cache                 show what is kept of prompts that were read, and forget it
   doctor                show versions, devices, memory bandwidth and paths
 
 `fireside COMMAND --help` shows what a command takes.

@@ -158,7 +158,7 @@ class ChatSession:
         self.model = None
         self.was_interrupted = False
         is_known = known is not None and known.has(path, params)
-        self._send(
+        self.send(
             LoadModel(
                 request_id=request_id,
                 path=path,
@@ -207,7 +207,7 @@ class ChatSession:
         begin = time.perf_counter()
         first_text: float | None = None
         self.was_interrupted = False
-        self._send(
+        self.send(
             Generate(
                 request_id=request_id,
                 messages=messages,
@@ -243,7 +243,11 @@ class ChatSession:
             KeyboardInterrupt: it was given up.
         """
         command = SetDraft(request_id=self._next_id("draft"), path=path, params=params)
-        return self._only_answer(command, DraftSet).draft
+        try:
+            return self._only_answer(command, DraftSet).draft
+        except KeyboardInterrupt:  # takes the place of the load, or of what was loaded
+            self.send(SetDraft(request_id=self._next_id("draft"), path=None))
+            raise
 
     def prepare(
         self,
@@ -260,22 +264,16 @@ class ChatSession:
         """
         request_id = self._next_id("prepare")
         self.was_interrupted = False
-        self._send(Prepare(request_id=request_id, messages=messages, name=name, adapters=adapters, options=options))
+        self.send(Prepare(request_id=request_id, messages=messages, name=name, adapters=adapters, options=options))
         for event in self._answers(request_id, Abort(request_id=request_id)):
             match event:
                 case PrefillProgress() | Prepared():
                     yield event
                 case Failed():
                     self._raise(event)
-                case _:
-                    pass
 
     def describe_cache(self) -> CacheDescribed:
-        """Return what is kept of prompts.
-
-        Raises:
-            EngineError: the engine did not start, or died.
-        """
+        """Return what is kept of prompts, as long as the engine lives."""
         return self._only_answer(DescribeCache(request_id=self._next_id("cache")), CacheDescribed)
 
     def render(self, messages: tuple[ChatMessage, ...], options: PromptOptions = USUAL_OPTIONS) -> str:
@@ -325,7 +323,7 @@ class ChatSession:
         """
         request_id = self._next_id("importance")
         self.was_interrupted = False
-        self._send(BuildImportance(request_id=request_id, path=path, text=text, text_name=text_name))
+        self.send(BuildImportance(request_id=request_id, path=path, text=text, text_name=text_name))
         for event in self._answers(request_id, Abort(request_id=request_id)):
             match event:
                 case ImportanceProgress() | ImportanceBuilt():
@@ -345,7 +343,8 @@ class ChatSession:
     def _next_id(self, what: str) -> str:
         return f"{what}-{next(self._numbers)}"
 
-    def _send(self, command: Command) -> None:
+    def send(self, command: Command) -> None:
+        """Send a command whose answer, if it has one, is not waited for."""
         if not self._is_started:
             self._is_started = True
             self._client.start(self._events.put)
@@ -353,7 +352,7 @@ class ChatSession:
 
     def _only_answer(self, command: _Asking, kind: type[_Answer]) -> _Answer:
         """Send a command that has one answer, and return it; Ctrl-C gives up."""
-        self._send(command)
+        self.send(command)
         for event in self._answers(command.request_id, None):
             match event:
                 case kind():

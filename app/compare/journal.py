@@ -14,6 +14,7 @@ from typing import NamedTuple
 
 import msgspec
 
+from app.atomic_file import write_atomically
 from app.bench.machine_state import MachineState
 from app.compare.results import Cell, Column, Comparison, PromptItem, comparison_from_json, comparison_to_json
 from app.errors import RunError, RunInUse, UsageError
@@ -128,7 +129,7 @@ class Journal:
     def _write(self, data: bytes) -> None:
         path = self.folder / _FILE_NAME
         if self._num_bytes == 0:
-            _write_atomically(path, data)
+            write_atomically(path, data)
         else:
             with path.open("r+b") as file:
                 file.truncate(self._num_bytes)  # what a full disk, or a kill, left of a line
@@ -254,23 +255,3 @@ def _take_lock(folder: Path) -> int | None:
             ) from error
         return None  # a file system without locks
     return descriptor
-
-
-def _write_atomically(path: Path, data: bytes) -> None:
-    temporary = path.with_suffix(".part")
-    try:
-        with temporary.open("wb") as file:
-            file.write(data)
-            file.flush()
-            os.fsync(file.fileno())
-        temporary.replace(path)
-    except OSError:
-        with contextlib.suppress(OSError):
-            temporary.unlink()
-        raise
-    if os.name == "posix":  # the new name itself must reach the disk
-        descriptor = os.open(path.parent, os.O_RDONLY)
-        try:
-            os.fsync(descriptor)
-        finally:
-            os.close(descriptor)

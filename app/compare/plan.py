@@ -1,7 +1,6 @@
 """What a comparison is to do: columns, the settings that make them comparable, and the order of the replies."""
 
 import datetime
-import platform
 from collections.abc import Iterator, Mapping, Sequence, Set
 from typing import NamedTuple, assert_never
 
@@ -9,10 +8,9 @@ import msgspec
 
 from app import __version__
 from app.bench.machine_state import machine_state
-from app.bench.record import MachineRecord, processor_name
+from app.bench.record import machine_record
 from app.compare.column_adapters import adapter_fingerprints
 from app.compare.results import MAX_COLUMNS, MAX_PROMPTS, MAX_REPEATS, Cell, Column, Comparison, Mode, PromptItem
-from app.energy import EnergyMeter
 from app.errors import AppError, UsageError
 from app.model_choice import ModelChoice
 from app.store import new_id
@@ -148,14 +146,7 @@ def new_comparison(
         columns=named,
         prompts=tuple(prompts),
         repeats=repeats,
-        machine=MachineRecord(
-            system=platform.platform(),
-            processor=processor_name(),
-            python=platform.python_version(),
-            before=state,
-            after=state,
-            power=EnergyMeter(watts).source,
-        ),
+        machine=machine_record(state, state, watts=watts),
         reference=held_against,
         prompts_name=prompts_name,
         notes=(*told, *_twice(named)),

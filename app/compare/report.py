@@ -1,14 +1,13 @@
 """The report of a comparison: one HTML file that fetches nothing, with its record inside; and the other forms."""
 
 import base64
-import contextlib
 import hashlib
 import importlib.resources
 import os
-import secrets
 from collections.abc import Callable
 from pathlib import Path
 
+from app.atomic_file import write_atomically
 from app.compare.advice import Advice, Bar, advise
 from app.compare.analysis import Analysis
 from app.compare.exports import to_csv, to_json, to_markdown
@@ -71,7 +70,7 @@ def write_report(comparison: Comparison, path: Path, *, bar: Bar | None = None) 
         )
     data = make(comparison, bar).encode("utf-8", "replace")
     try:
-        _write_whole(path, data)
+        write_atomically(path, data, mode=0o666)  # to be handed on
     except (OSError, ValueError) as error:
         reason = getattr(error, "strerror", None) or "its name is not valid"
         hint = "Make room on the disk, or choose another folder; the comparison itself is kept."
@@ -228,21 +227,6 @@ def _packaged(file_name: str) -> str:
 def _hash(text: str) -> str:
     """Return what names a piece of the page in its policy: nothing else may style it or run."""
     return f"'sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}'"
-
-
-def _write_whole(path: Path, data: bytes) -> None:
-    target = Path(os.path.realpath(path))
-    temporary = target.with_name(f".fireside-report-{secrets.token_hex(8)}")
-    try:
-        with temporary.open("xb") as file:
-            file.write(data)
-            file.flush()
-            os.fsync(file.fileno())
-        temporary.replace(target)
-    except BaseException:
-        with contextlib.suppress(OSError):
-            temporary.unlink()
-        raise
 
 
 _MAKERS: dict[str, Callable[[Comparison, Bar | None], str]] = {

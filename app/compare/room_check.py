@@ -9,9 +9,9 @@ from app.compare.results import Column
 from app.compare.watched_file import FileFault
 from app.memory_record import MemoryRecord
 from app.paths import Paths
-from app.room import room_of
-from engine import EngineClient, EngineDescription, EngineError, FlashAttention
-from models import CacheSettings, Fit, ModelsError, Room, Verdict, Wish, fit, parts_of, read_gguf_info
+from app.room import room_of, wish_of
+from engine import EngineClient, EngineDescription, EngineError
+from models import Fit, ModelsError, Room, Verdict, fit, parts_of, read_gguf_info
 
 _GIB = 1 << 30
 _HINT = "Close other programs, or compare a smaller file or context."
@@ -52,7 +52,8 @@ class RoomCheck:
         try:
             info = read_gguf_info(Path(column.path))
             parts = [read_gguf_info(path) for path in parts_of(info)[1:]]
-            wish = _wish(column)
+            adapter_bytes = sum(Path(adapter.path).stat().st_size for adapter in column.adapters)
+            wish = wish_of(column.params, adapter_bytes=adapter_bytes)
             found = fit(info, wish, self._room(taken_bytes), parts=parts)
             if found.verdict is Verdict.DOES_NOT_FIT and self._has_devices():
                 found = fit(info, wish, self._room(taken_bytes), parts=parts)
@@ -74,21 +75,3 @@ class RoomCheck:
             except EngineError:
                 return False
         return self._engine is not None and bool(self._engine.devices)
-
-
-def _wish(column: Column) -> Wish:
-    params = column.params
-    return Wish(
-        n_ctx=params.n_ctx,
-        cache=CacheSettings(
-            type_k=params.type_k,
-            type_v=params.type_v,
-            n_seq_max=params.n_seq_max,
-            n_batch=params.n_batch,
-            n_ubatch=params.n_ubatch,
-            has_flash=params.flash_attn is not FlashAttention.OFF,
-        ),
-        n_gpu_layers=params.n_gpu_layers,
-        experts_on_cpu=params.experts_on_cpu,
-        adapter_bytes=sum(Path(adapter.path).stat().st_size for adapter in column.adapters),
-    )

@@ -5,7 +5,6 @@ import logging
 from collections.abc import Callable, Sequence
 
 from PySide6.QtCore import QObject
-from PySide6.QtWidgets import QFileDialog
 
 from app.adapter_files import AdapterFiles, FoundAdapter
 from app.desktop.bridge.background import Background
@@ -17,6 +16,7 @@ from app.desktop.session.model_session import ModelSession
 from app.desktop.session.turns import ReplyState, ReplyTurn
 from app.desktop.session.user_settings import UserSettings
 from app.desktop.widgets.adapter_panel import AdapterPanel
+from app.desktop.widgets.file_dialog import ask_for_file
 from app.desktop.widgets.main_window import MainWindow
 from app.desktop.widgets.notices import Notice
 from engine import AdapterMismatch
@@ -143,11 +143,7 @@ class AdapterPresenter(QObject):
             self._panel.set_state(words.format(folder=isolated(str(folder))))
 
     def _ask(self) -> None:
-        dialog = QFileDialog(self._window, self.tr("Add an adapter"), "", self.tr("LoRA adapters (*.gguf)"))
-        dialog.setFileMode(QFileDialog.FileMode.ExistingFile)
-        dialog.fileSelected.connect(self.add)
-        dialog.finished.connect(dialog.deleteLater)
-        dialog.open()
+        ask_for_file(self._window, self.tr("Add an adapter"), self.add, kinds=self.tr("LoRA adapters (*.gguf)"))
 
     def _on_added(self, conversation: Conversation, found: FoundAdapter) -> None:
         kept = self._settings.now.adapter_files

@@ -4,6 +4,7 @@ import functools
 import threading
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import NamedTuple
 
 from PySide6.QtCore import QObject
 from PySide6.QtWidgets import QFileDialog
@@ -27,6 +28,13 @@ _MAX_AT_ONCE = 20
 _PLAIN = PromptOptions(mode=PromptMode.COMPLETION)
 
 
+class _Read(NamedTuple):
+    """What a file has become, and how that stands in a message: made beside the window's thread."""
+
+    document: ReadDocument
+    block: str
+
+
 class _Opening:
     """A file that is being read.
 
@@ -38,7 +46,7 @@ class _Opening:
         self.name = name
         self.conversation = conversation
         self.is_given_up = threading.Event()
-        self.outcome: ReadDocument | Exception | None = None
+        self.outcome: _Read | Exception | None = None
 
     def is_wanted(self) -> bool:
         """Whether its text is still to be had."""
@@ -109,7 +117,7 @@ class DocumentPresenter(QObject):
             opening = _Opening(path.name, self._chats.current)
             self._openings.append(opening)
             self._background.run(
-                functools.partial(read_document, path, is_wanted=opening.is_wanted),
+                functools.partial(_read, path, opening.is_wanted),
                 functools.partial(self._on_opened, opening),
                 functools.partial(self._on_opened, opening),
             )
@@ -134,21 +142,23 @@ class DocumentPresenter(QObject):
 
     # Files
 
-    def _on_opened(self, opening: _Opening, outcome: ReadDocument | Exception) -> None:
-        """Take what came of a file, once those before it are there: their order is that of the prompt."""
+    def _on_opened(self, opening: _Opening, outcome: _Read | Exception) -> None:
+        """Take what came of a file, once those of its chat before it are there: their order is that of the prompt."""
         opening.outcome = outcome
-        while self._openings and self._openings[0].outcome is not None:
-            first = self._openings.pop(0)
-            if isinstance(first.outcome, ReadDocument):
+        waiting = [item for item in self._openings if item.conversation is opening.conversation]
+        while waiting and waiting[0].outcome is not None:
+            first = waiting.pop(0)
+            self._openings.remove(first)
+            if isinstance(first.outcome, _Read):
                 self._on_read(first, first.outcome)
             elif isinstance(first.outcome, Exception):
                 self._on_not_read(first, first.outcome)
         self._show()
 
-    def _on_read(self, opening: _Opening, read: ReadDocument) -> None:
+    def _on_read(self, opening: _Opening, outcome: _Read) -> None:
         if not opening.is_wanted():
             return
-        block, conversation = join_documents([read.document], ""), opening.conversation
+        (read, block), conversation = outcome, opening.conversation
         if conversation is self._chats.current:
             self._window.composer.attach([block])
             self._window.announce(self.tr("{name} is attached").format(name=read.document.name))
@@ -207,10 +217,18 @@ class DocumentPresenter(QObject):
         self._window.composer.pasted.reading.show_reading(reading, opening)
 
     def _on_stop(self) -> None:
-        for opening in self._openings:
+        conversation = self._chats.current
+        for opening in [item for item in self._openings if item.conversation is conversation]:
             opening.is_given_up.set()
+            self._openings.remove(opening)  # one on a disk that never answers must not keep the next ones
         self._preparing.stop()
+        self._show()
         self._window.composer.text_edit.setFocus()
 
     def _on_failed(self, error: ErrorInfo) -> None:
         self._show_notice(Notice(key=_KEY, text=error.message, hint=error.hint, is_error=True))
+
+
+def _read(path: Path, is_wanted: Callable[[], bool]) -> _Read:
+    read = read_document(path, is_wanted=is_wanted)
+    return _Read(read, join_documents([read.document], ""))

@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from PySide6.QtCore import QObject
-from PySide6.QtWidgets import QFileDialog
 
 from app.desktop.bridge.background import Background
 from app.desktop.bridge.engine_bridge import EngineBridge
@@ -16,16 +15,18 @@ from app.desktop.session.model_session import ModelSession, ModelState
 from app.desktop.session.user_settings import UserSettings
 from app.desktop.widgets.draft_panel import DraftPanel
 from app.desktop.widgets.figures import bytes_text
+from app.desktop.widgets.file_dialog import ask_for_file
 from app.desktop.widgets.main_window import MainWindow
 from app.desktop.widgets.notices import Notice
 from app.speculation import DraftChoice, draft_choice, draft_params, kept_choice
-from engine import DraftDescription, DraftMode, ErrorInfo, ModelDescription
+from engine import DraftDescription, DraftMode, ErrorInfo, ModelDescription, ModelParams
 
 if TYPE_CHECKING:
     from app.draft_models import DraftCandidate, DraftCheck, DraftFiles, FoundDrafts
 
 _LOG = logging.getLogger(__name__)
 _MAX_NAME = 60
+_NOTICE = "draft"
 _WITH_DRAFT = {DraftMode.OFF: DraftMode.MODEL, DraftMode.NGRAM: DraftMode.BOTH}
 _NEEDS_DRAFT = (DraftMode.MODEL, DraftMode.BOTH)
 
@@ -64,13 +65,17 @@ class DraftPresenter(QObject):
         self._look = self._check = 0  # numbers of the latest look and check
         self._request_id: str | None = None
         self._told: str | None = None  # the draft model that the engine was told of, with the model that is loaded
+        self._draft: DraftDescription | None = None  # the same, once it is loaded
+        self._was_choosing = False  # another model, while the one before is still loaded
         panel.mode_chosen.connect(self._on_mode_chosen)
         panel.draft_chosen.connect(self._on_draft_chosen)
+        panel.place_chosen.connect(self._on_place_chosen)
         panel.add_requested.connect(self._ask)
         panel.tint_chosen.connect(lambda is_on: settings.set("draft_tint", is_on))
         panel.seen.connect(self.look_again)
         model.changed.connect(self._on_model_changed)
         model.loaded.connect(self._on_loaded)
+        bridge.engine_described.connect(lambda description: panel.set_devices(description.devices))
         bridge.draft_set.connect(self._on_set)
         bridge.draft_refused.connect(self._on_refused)
         settings.changed.connect(self._on_settings_changed)
@@ -94,10 +99,10 @@ class DraftPresenter(QObject):
             self._looked_for = None
             self._panel.set_found((), note=self.tr("Load a model to see which others can draft for it."))
             return
-        target, params = chosen.path, self._model.params
+        target, params, path = chosen.path, self._model.params, self.choice.path
         self._looked_for = target
         self._background.run(
-            lambda: self._opened().find(target, params=params),
+            lambda: _found_with(self._opened(), target, path, params),
             lambda found: self._on_found(number, found),
             lambda error: self._on_not_found(number, error),
         )
@@ -109,7 +114,7 @@ class DraftPresenter(QObject):
             target, params = chosen.path, self._model.params
             self._background.run(
                 lambda: _candidate(path, self._opened().check(target, Path(path), params=params)),
-                self._on_added,
+                lambda candidate: self._on_added(target, candidate),
                 self._on_fault,
             )
 
@@ -137,6 +142,10 @@ class DraftPresenter(QObject):
         mode = _WITH_DRAFT.get(choice.mode, choice.mode) if path else choice.mode
         self._keep(dataclasses.replace(choice, path=path, mode=mode))
 
+    def _on_place_chosen(self, n_gpu_layers: int | None) -> None:
+        self._let_go()  # it is loaded again, in its new place
+        self._keep(dataclasses.replace(self.choice, n_gpu_layers=n_gpu_layers))
+
     def _keep(self, choice: DraftChoice) -> None:
         if self._model_key:
             self._settings.set_entry("drafting", self._model_key, kept_choice(self._settings.now, choice))
@@ -158,29 +167,30 @@ class DraftPresenter(QObject):
 
     def _show_choice(self) -> None:
         choice = self.choice
-        self._panel.set_choice(choice.mode, choice.path)
-        self._panel.mode.setEnabled(bool(self._model_key))
+        self._panel.set_choice(choice.mode, choice.path, choice.n_gpu_layers)
+        for widget in (self._panel.mode, self._panel.add_button):
+            widget.setEnabled(bool(self._model_key))
 
     def _ask(self) -> None:
-        dialog = QFileDialog(self._window, self.tr("Choose a draft model"), "", self.tr("Models (*.gguf)"))
-        dialog.setFileMode(QFileDialog.FileMode.ExistingFile)
-        dialog.fileSelected.connect(self.add)
-        dialog.finished.connect(dialog.deleteLater)
-        dialog.open()
+        ask_for_file(self._window, self.tr("Choose a draft model"), self.add, kinds=self.tr("Models (*.gguf)"))
 
     # What the engine makes of it
 
     def _on_model_changed(self) -> None:
         self._show_choice()
-        chosen = self._model.chosen
-        if self._model.state is not ModelState.READY:
-            self._told, self._request_id = None, None
+        chosen, state = self._model.chosen, self._model.state
+        was_choosing, self._was_choosing = self._was_choosing, state is ModelState.CHOOSING
+        if state is ModelState.READY and was_choosing:  # the model stays, and its draft model with it
+            self._apply()
+        elif state not in (ModelState.READY, ModelState.CHOOSING):
+            self._check += 1
+            self._told = self._draft = self._request_id = None
             self._panel.set_status("")
         if (chosen.path if chosen is not None else None) != self._looked_for or self._looked_for is None:
             self.look_again()
 
     def _on_loaded(self, _: ModelDescription) -> None:
-        self._told = None
+        self._told = self._draft = None
         self._apply()
 
     def _apply(self) -> None:
@@ -190,19 +200,21 @@ class DraftPresenter(QObject):
         self._check += 1
         if self._model.state is not ModelState.READY or chosen is None:
             return
+        self._window.notices.dismiss(_NOTICE)
         if path is None:
-            if self._told is not None:
-                self._told = None
-                self._request_id = self._bridge.set_draft(None, draft_params(self._model.params))
+            self._let_go()
             needs = choice.mode in _NEEDS_DRAFT
             self._panel.set_status(
-                self.tr("The draft model is not used with this choice.") if choice.path else "",
+                self.tr("The draft model is not used with this choice.")
+                if choice.path
+                else self._status_without(choice),
                 problem=self.tr("Choose a draft model below.") if needs else "",
             )
             return
         if path == self._told:
+            self._show_told()
             return
-        self._panel.set_status(self.tr("The draft model is loaded …"))
+        self._panel.set_status(self.tr("Loading the draft model …"))
         number, target, params = self._check, chosen.path, self._model.params
         self._background.run(
             lambda: self._opened().check(target, Path(path), params=params),
@@ -214,28 +226,51 @@ class DraftPresenter(QObject):
         if number != self._check:
             return
         if check.reason:
+            self._let_go()
             self._refuse(check.reason, check.hint)
         else:
-            self._told = path
-            self._request_id = self._bridge.set_draft(path, draft_params(self._model.params))
+            self._told, self._draft = path, None
+            self._request_id = self._bridge.set_draft(path, draft_params(self._model.params, self.choice.n_gpu_layers))
 
     def _on_set(self, request_id: str, draft: DraftDescription | None) -> None:
-        if request_id != self._request_id or draft is None:
+        if request_id == self._request_id and draft is not None:
+            self._draft = draft
+            if self.choice.wanted_path == self._told:
+                self._show_told()
+
+    def _status_without(self, choice: DraftChoice) -> str:
+        """Return what is said where there is no draft model: a line, too, so that nothing moves when there is one."""
+        if choice.mode in _NEEDS_DRAFT:
+            return ""
+        return self.tr("The chat's own text drafts.") if choice.is_on else self.tr("Nothing is drafted.")
+
+    def _let_go(self) -> None:
+        """Have the engine free the draft model that it was told of."""
+        if self._told is not None:
+            self._told = self._draft = None
+            self._request_id = self._bridge.set_draft(None, draft_params(self._model.params))
+
+    def _show_told(self) -> None:
+        """Say what has become of the draft model that the engine was told of."""
+        draft = self._draft
+        if draft is None:
+            self._panel.set_status(self.tr("Loading the draft model …"))
             return
-        name = isolated(shortened(draft.name or Path(draft.path).stem, _MAX_NAME))
-        words = self.tr("{name} drafts: {type}, {size} of memory.")
-        self._panel.set_status(words.format(name=name, type=draft.type_name, size=bytes_text(draft.total_bytes)))
+        name = self._panel.title_of(draft.path) or draft.name or Path(draft.path).stem
+        name = isolated(shortened(name, _MAX_NAME))
+        words = self.tr("{name} drafts: {size} of memory.")
+        self._panel.set_status(words.format(name=name, size=bytes_text(draft.total_bytes)))
 
     def _on_refused(self, request_id: str, error: ErrorInfo) -> None:
         if request_id == self._request_id:
-            self._told = None
+            self._told = self._draft = None
             self._refuse(error.message, error.hint)
 
     def _refuse(self, reason: str, hint: str) -> None:
         """Say why the draft model is not used; replies go on without it."""
         self._panel.set_status("", problem=f"{reason} {hint}".strip())
         goes_on = self.tr("Replies go on without it. {hint}").format(hint=isolated(hint)).rstrip()
-        self._show_notice(Notice(key="draft", text=isolated(reason), hint=goes_on))
+        self._show_notice(Notice(key=_NOTICE, text=isolated(reason), hint=goes_on))
 
     # The files there are
 
@@ -250,6 +285,8 @@ class DraftPresenter(QObject):
         is_chosen = bool(self.choice.path)
         suggestion = "" if found.suggestion is None or is_chosen else suggestion_text(found.suggestion)
         self._panel.set_found(found.candidates, note=note, suggestion=suggestion)
+        if self._draft is not None and self.choice.wanted_path == self._told:  # which has its title now
+            self._show_told()
 
     def _on_not_found(self, number: int, error: Exception) -> None:
         message = getattr(error, "message", None)
@@ -259,7 +296,9 @@ class DraftPresenter(QObject):
         if number == self._look:
             self._panel.set_found((), note=message)
 
-    def _on_added(self, candidate: "DraftCandidate") -> None:
+    def _on_added(self, target: Path, candidate: "DraftCandidate") -> None:
+        if self._model.chosen is None or self._model.chosen.path != target:
+            return  # it was looked at for another model
         self._panel.add(candidate)
         if not candidate.check.reason:
             self._on_draft_chosen(str(candidate.path))
@@ -278,6 +317,15 @@ def files_beside_model() -> "DraftFiles":
     from app.draft_models import DraftFiles
 
     return DraftFiles()
+
+
+def _found_with(files: "DraftFiles", target: Path, path: str, params: ModelParams) -> "FoundDrafts":
+    """Return what could draft, and in any case what has become of the file that is chosen, wherever it lies."""
+    found = files.find(target, params=params)
+    if not path or path in {str(candidate.path) for candidate in found.candidates}:
+        return found
+    chosen = _candidate(path, files.check(target, Path(path), params=params))
+    return dataclasses.replace(found, candidates=(chosen, *found.candidates))
 
 
 def _candidate(path: str, check: "DraftCheck") -> "DraftCandidate":

@@ -13,6 +13,7 @@ from contextlib import closing, suppress
 from pathlib import Path
 from typing import NamedTuple
 
+from app.atomic_file import sync_folder
 from app.errors import StoreDamaged, StoreError, StoreFull, StoreLocked, StoreReadOnly, StoreTooNew
 from app.store.faults import store_error
 from app.store.migrations import migrate, version_of
@@ -188,7 +189,7 @@ def _put_in_place(new: Path, path: Path) -> None:
             stray.rename(stray.with_name(f"{stray.name}.{_time()}"))
     if not _link(new, path) and not path.exists():
         new.rename(path)
-    _sync_folder(path.parent)
+    sync_folder(path.parent)
 
 
 def _replace(path: Path, seen: os.stat_result) -> list[str]:
@@ -225,7 +226,7 @@ def _set_aside(path: Path, seen: os.stat_result, *, successor: Path | None = Non
             companion.rename(f"{aside}{companion.name[len(path.name) :]}")
     if successor is not None:
         successor.replace(path)
-    _sync_folder(path.parent)
+    sync_folder(path.parent)
     return aside.name
 
 
@@ -236,16 +237,6 @@ def _link(path: Path, target: Path) -> bool:
     except (AttributeError, NotImplementedError, OSError):
         return False
     return True
-
-
-def _sync_folder(folder: Path) -> None:
-    """Have new names reach the disk."""
-    if os.name == "posix":
-        handle = os.open(folder, os.O_RDONLY)
-        try:
-            os.fsync(handle)
-        finally:
-            os.close(handle)
 
 
 def _sweep(path: Path) -> None:

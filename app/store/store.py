@@ -5,7 +5,7 @@ Writes are queued for one thread and return at once; reads go over a connection 
 
 import sqlite3
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from pathlib import Path
 from typing import TypeVar
@@ -109,13 +109,6 @@ class ChatStore:
     def load_chat(self, chat_id: str) -> Chat | None:
         """Return a chat with all its messages; None where there is none."""
         return self._read(lambda connection: read_chat(connection, chat_id))
-
-    def iterate_chats(self, *, trashed: bool = False) -> Iterator[Chat]:
-        """Return one whole chat after the other, the oldest first, so that all of them never lie in memory."""
-        rows = sorted(self.list_chats(trashed=trashed), key=lambda row: row.change_number)
-        for row in rows:
-            if (chat := self.load_chat(row.id)) is not None:
-                yield chat
 
     def search(self, text: str, *, num_hits: int = NUM_HITS, includes_trash: bool = False) -> list[Hit]:
         """Return where titles and messages hold `text`, letter by letter but for capitals, in all branches.

@@ -124,11 +124,6 @@ def return_memory() -> None:
             trim(0)
 
 
-def gpu_names() -> list[str]:
-    """Return the descriptions of the graphics devices the library can use."""
-    return [device.description for device in devices() if device.kind in ("gpu", "integrated gpu")]
-
-
 def device_handle(place: int) -> int:
     """Return the library's own handle of a device, by its place in `devices()`."""
     return int(native_function("ggml_backend_dev_get", ctypes.c_void_p, ctypes.c_size_t)(place))

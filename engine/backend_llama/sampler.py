@@ -28,7 +28,33 @@ from engine.speculative.rejection import drawn, verified
 _LEARNING_SELECTORS = frozenset({"mirostat", "mirostat_v2", "adaptive_p"})
 
 
-class GreedySampler:
+class FreeSampler:
+    """What the samplers of a reply have in common that has to follow nothing."""
+
+    @property
+    def is_complete(self) -> bool:
+        """See Sampler."""
+        return False
+
+    def end_thinking(self) -> None:
+        """See Sampler."""
+
+
+class NativeSampler(FreeSampler):
+    """One with a native chain."""
+
+    _chain: NativeChain
+
+    def accept(self, token: int) -> None:
+        """See Chooser."""
+        self._chain.accept(token)
+
+    def close(self) -> None:
+        """See Sampler."""
+        self._chain.close()
+
+
+class GreedySampler(FreeSampler):
     """Takes the likeliest token: an argmax over the logits where they are, a tenth of the chain's cost."""
 
     def __init__(self, source: LogitSource) -> None:
@@ -49,19 +75,11 @@ class GreedySampler:
     def accept(self, token: int) -> None:
         """See Chooser."""
 
-    @property
-    def is_complete(self) -> bool:
-        """See Sampler."""
-        return False
-
-    def end_thinking(self) -> None:
-        """See Sampler."""
-
     def close(self) -> None:
         """See Sampler."""
 
 
-class ChainSampler:
+class ChainSampler(NativeSampler):
     """A native chain; always ends in a step that selects.
 
     Raises:
@@ -95,24 +113,8 @@ class ChainSampler:
             raise nothing_left()
         return int(array.data[array.selected].id)
 
-    def accept(self, token: int) -> None:
-        """See Chooser."""
-        self._chain.accept(token)
 
-    @property
-    def is_complete(self) -> bool:
-        """See Sampler."""
-        return False
-
-    def end_thinking(self) -> None:
-        """See Sampler."""
-
-    def close(self) -> None:
-        """See Sampler."""
-        self._chain.close()
-
-
-class RejectionSampler:
+class RejectionSampler(NativeSampler):
     """Draws by rejection from what a native chain leaves, so that a drawn draft is refused as seldom as can be.
 
     Raises:
@@ -133,22 +135,6 @@ class RejectionSampler:
         token = drawn(wanted, self._random) if proposal is None else verified(wanted, proposal, self._random)
         self.accept(token)
         return token
-
-    def accept(self, token: int) -> None:
-        """Remember a token that was taken."""
-        self._chain.accept(token)
-
-    @property
-    def is_complete(self) -> bool:
-        """See Sampler."""
-        return False
-
-    def end_thinking(self) -> None:
-        """See Sampler."""
-
-    def close(self) -> None:
-        """See Sampler."""
-        self._chain.close()
 
 
 LlamaSampler = GreedySampler | ChainSampler | RejectionSampler | ConstrainedSampler

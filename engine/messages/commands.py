@@ -128,7 +128,7 @@ class LoadModel(msgspec.Struct, frozen=True, kw_only=True, tag=True):
 
 
 class CancelLoad(msgspec.Struct, frozen=True, kw_only=True, tag=True):
-    """Give up the load with this id; ignored when it has ended."""
+    """Give up the load with this id, of a model or of a draft model; ignored when it has ended."""
 
     request_id: str
 
@@ -173,7 +173,7 @@ class Prepare(msgspec.Struct, frozen=True, kw_only=True, tag=True):
             the question is written behind, as a document that stands before it.
         options, adapters: as of the Generate that is to come; a beginning that is too long is refused.
         name: what it is called in CacheDescribed, and forgotten by; several may have one.
-        chat_id: with whose chat it is dropped; None where it is of no chat.
+        chat_id: with whose chat it is dropped; None where it is of no chat, and stays until it is forgotten by name.
         is_private: whether nothing of it may be written to disk.
     """
 

@@ -126,7 +126,7 @@ class ModelLoaded(msgspec.Struct, frozen=True, kw_only=True, tag=True):
 
 
 class LoadCancelled(msgspec.Struct, frozen=True, kw_only=True, tag=True):
-    """The load with this id was given up; no model is loaded."""
+    """The load with this id was given up, and left no model or no draft model."""
 
     request_id: str
 

@@ -6,13 +6,15 @@ from engine.params import ModelParams
 
 
 class SetDraft(msgspec.Struct, frozen=True, kw_only=True, tag=True):
-    """Let a model draft for the loaded one, or none any more; answered by DraftSet or Failed.
+    """Let a model draft for the loaded one, or none any more; answered by DraftSet, LoadCancelled or Failed.
 
-    The draft model goes with the model it was set for. Where it cannot be used, replies go on without.
+    It is loaded while replies are written; those that have begun by then go on without it, as all do where it cannot be
+    used. CancelLoad, another SetDraft, and whatever ends the model it was set for give the load up.
 
     Attributes:
-        path: of its GGUF file; None frees the one that is there.
-        params: its own device and threads; context and number of chats are those of the model it drafts for.
+        path: of its GGUF file; None frees the one that is there, which also goes at once where another is named.
+        params: its own device, layers and threads, 0 as many as the model's; context and number of chats are those of
+            the model it drafts for.
     """
 
     request_id: str

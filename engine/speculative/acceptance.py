@@ -159,7 +159,7 @@ class Acceptance:
         self._place = _ChatCounts(wide.place, _MODEL_WEIGHT, _MODEL_KEEP)
         self._confidence = _ChatCounts(wide.confidence, _MODEL_WEIGHT, _MODEL_KEEP)
         self._steps, self._wide_steps = _Steps(), wide.steps
-        self._own_steps, self._other_steps = _Steps(), 0  # of the wide steps
+        self._own_steps, self._other_steps = _Steps(), 0  # this chat's share of the wide steps; the number of others
         self.worth = self.spent = self._worth_before = self._spent_before = 0.0
         self.num_steps = self.num_losses = 0
         self._empty = self._started = 0.0

@@ -3,6 +3,7 @@
 import enum
 from typing import NamedTuple
 
+from engine.params import DraftMode
 from engine.speculative.acceptance import Acceptance
 
 _GRANT_SHARE = 0.018  # of a reply's expected time may be lost to drafts before any has paid
@@ -15,12 +16,36 @@ _OVERDRAWN_SHARE = 1.0  # of both, that a draft which is known to pay may lose o
 _JUDGED_STEPS = 3
 
 
+class Company(NamedTuple):
+    """What a step was for all of its replies together.
+
+    Attributes:
+        plain_s: seconds of a step in which none of them has a draft.
+        others_s: seconds that choosing and drafting took before it, for all but this reply, which waited for it.
+        num_other_rows: of the others, drafted ones included.
+        num_other_tokens: that the step brought them.
+    """
+
+    plain_s: float
+    others_s: float
+    num_other_rows: int
+    num_other_tokens: int
+
+
 class Arm(enum.Enum):
     """Who drafts in a step."""
 
     PLAIN = "plain"
     NGRAM = "ngram"
     MODEL = "model"
+
+
+ARMS_OF = {
+    DraftMode.NGRAM: frozenset({Arm.NGRAM}),
+    DraftMode.MODEL: frozenset({Arm.MODEL}),
+    DraftMode.BOTH: frozenset({Arm.NGRAM, Arm.MODEL}),
+    DraftMode.AUTO: frozenset({Arm.NGRAM, Arm.MODEL}),
+}
 
 
 class RefereeState(enum.Enum):
@@ -36,9 +61,10 @@ class RefereeReport(NamedTuple):
     """The account of one reply so far.
 
     Attributes:
-        net_speed_up: time of plain steps for all tokens over the time spent, probes and reading by the draft model
-            included; None before the first step.
-        drafting_speed: the same over all steps of the chat with drafts alone; None before the first.
+        net_speed_up: time of plain steps for all tokens, in the same company, over the time that passed: probes,
+            reading by the draft model, and drafting for neighbours included; None before the first step.
+        drafting_speed: over all steps of the chat with drafts of its own, what they brought all replies of the step
+            over what they took, drafts of neighbours left out; None before the first.
         num_steps: by arm.
         num_drafts, num_drafted, num_accepted: of both drafters.
         num_probes: steps that were done to learn.
@@ -55,13 +81,6 @@ class RefereeReport(NamedTuple):
     num_probes: int
     baseline_s: float
     spent_s: float
-
-    @property
-    def percent_slower(self) -> int | None:
-        """By how many percent drafts lengthened the time of their tokens, None where they did not."""
-        if self.drafting_speed is None or self.drafting_speed >= 1:
-            return None
-        return max(1, round(100 * (1 / self.drafting_speed - 1)))
 
 
 class Account:
@@ -115,11 +134,11 @@ class Account:
     def _own_s(self) -> float:
         return (self._grant_s or 0.0) + _SPENT_SHARE * self._spent_s
 
-    def note_plain(self, seconds: float) -> None:
-        """Take a plain step."""
+    def note_plain(self, seconds: float, company: Company | None) -> None:
+        """Take a step without a draft of this reply; neighbours may have had some."""
         self.num_steps[Arm.PLAIN] += 1
-        self._spent_s += seconds
-        self._baseline_s += seconds
+        self._spent_s += seconds if company is None else seconds + company.others_s
+        self._baseline_s += seconds if company is None else company.plain_s
 
     def note_draft(self, arm: Arm, *, num_drafted: int, num_accepted: int, is_exploring: bool) -> None:
         """Count a step with a drafter."""
@@ -130,20 +149,28 @@ class Account:
         self._num_probes += is_exploring
 
     def note_times(
-        self, *, plain_s: float, worth: float, seconds: float, num_tokens: int, read_s: float, is_exploring: bool
+        self,
+        *,
+        plain_s: float,
+        worth: float,
+        seconds: float,
+        num_tokens: int,
+        read_s: float,
+        is_exploring: bool,
+        company: Company | None = None,
     ) -> None:
         """Take what a step with a drafter cost.
 
         Args:
-            plain_s: of a plain step now.
+            plain_s: of the step without this reply's draft.
             worth: plain steps for what all replies of the step got.
-            seconds: of all.
+            seconds: of the step, and of drafting for this reply.
             num_tokens: that this reply got.
             read_s: of the seconds, what reading took: once done, it says nothing against going on.
         """
         gained_s = worth * plain_s - (seconds - read_s)
-        self._spent_s += seconds
-        self._baseline_s += plain_s * num_tokens
+        self._spent_s += seconds if company is None else seconds + company.others_s
+        self._baseline_s += (plain_s if company is None else company.plain_s) * num_tokens
         self._gained_s += gained_s
         self._all_read_s += read_s
         if is_exploring:

@@ -65,18 +65,20 @@ class ModelDrafter:
     Args:
         backend: owned from now on; its sequences have the numbers of the target's.
         vocabulary_size: of the target: other tokens are never proposed.
+        n_threads: of its steps; 0 takes as many as the target's have.
 
     Raises:
         CannotTrim: its memory cannot take refused drafts back.
     """
 
-    def __init__(self, backend: Backend, *, vocabulary_size: int) -> None:
+    def __init__(self, backend: Backend, *, vocabulary_size: int, n_threads: int = 0) -> None:
         if backend.description.memory not in (MemoryKind.PLAIN, MemoryKind.WINDOW):
             raise CannotTrim(
                 f"{backend.description.name} cannot draft: its memory cannot take back tokens that were refused.",
                 "Choose a draft model without recurrent layers.",
             )
         self.backend = backend
+        self._n_threads = n_threads
         self._num_own_ids = len(backend.vocabulary.pieces)
         self._num_ids = min(vocabulary_size, self._num_own_ids)
         self._is_short = self._num_own_ids < vocabulary_size
@@ -111,6 +113,11 @@ class ModelDrafter:
             self.forget(0)
         return times
 
+    def set_threads(self, count: int) -> None:
+        """Say with how many threads the target computes."""
+        count = self._n_threads or count
+        self.backend.set_threads(count, count)
+
     def new_sampler(self, params: SamplingParams, seed: int) -> DraftSampler:
         """Return what draws the drafts of a request."""
         return self.backend.new_draft_sampler(params, seed, num_ids=self._num_ids)
@@ -130,11 +137,32 @@ class ModelDrafter:
 
     def catch_up(self, seq_id: int, tokens: Sequence[int], *, max_tokens: int) -> int:
         """Read at most so many of the tokens before the last; return how many are still missing."""
-        missing = self.num_behind(seq_id, tokens)
-        end = len(tokens) - 1 - max(missing - max_tokens, 0)
-        if missing > 0 and self.can_hold(len(tokens)):
-            self._read(seq_id, tokens, end, {seq_id})
-        return len(tokens) - 1 - len(self._held[seq_id].tokens)
+        return self.catch_up_many([(seq_id, tokens)], max_tokens=max_tokens)[0]
+
+    def catch_up_many(self, chats: Sequence[tuple[int, Sequence[int]]], *, max_tokens: int) -> list[int]:
+        """Read in common steps for different sequences; return how many tokens each still misses before its draft.
+
+        Args:
+            max_tokens: of each sequence.
+        """
+        together, unread = {seq_id for seq_id, _ in chats}, {}
+        for seq_id, tokens in chats:
+            missing = self.num_behind(seq_id, tokens)
+            if missing > self._joins_last and self.can_hold(len(tokens)):
+                start = len(self._held[seq_id].tokens)
+                unread[seq_id] = tokens[start : start + min(missing, max_tokens)]
+        while unread:
+            step, room = {}, self._max_step
+            for seq_id, piece in unread.items():
+                step[seq_id] = piece[:room]
+                room -= len(step[seq_id])
+            step = {seq_id: piece for seq_id, piece in step.items() if piece}
+            if not self._decode(step, together, wants_logits=False):
+                break
+            rest = {seq_id: piece[len(step.get(seq_id, ())) :] for seq_id, piece in unread.items()}
+            unread = {seq_id: piece for seq_id, piece in rest.items() if piece}
+        missing_now = [len(tokens) - 1 - len(self._held[seq_id].tokens) for seq_id, tokens in chats]
+        return [0 if number <= self._joins_last else number for number in missing_now]
 
     def draft(
         self,

@@ -34,9 +34,10 @@ class Drafting:
         most: tokens of a draft at most.
         first: token of the chat from which on the draft model reads; later ones are read sooner.
         choice: what the referee chose for the step.
-        draft_s: what drafting for the step took.
+        draft_s: what drafting for the step took; of steps that the draft model does for several replies, a share.
         num_read: tokens the draft model read for it.
         confidences: the draft model's, of each token it was asked for.
+        num_looks: its steps for this reply, that which ended the draft included.
     """
 
     def __init__(
@@ -58,6 +59,7 @@ class Drafting:
         self.draft_s = 0.0
         self.num_read = 0
         self.confidences: list[float] = []
+        self.num_looks = 0
         self.num_generated = 0  # of the reply before the step; the index has these
         self._counts = {Arm.NGRAM: _Count(), Arm.MODEL: _Count()}
 
@@ -65,9 +67,16 @@ class Drafting:
         """Forget the step before, and take what it brought into the index."""
         if self.index is not None:
             self.index.extend(generated[self.num_generated :])
-        self.choice, self.draft_s, self.num_read = Choice(Arm.PLAIN), 0.0, 0
+        self.choice, self.draft_s, self.num_read, self.num_looks = Choice(Arm.PLAIN), 0.0, 0, 0
         self.confidences = []
         self.num_generated = len(generated)
+
+    def usual_length(self, num_tokens: int) -> int:
+        """Return how long a draft of the draft model is usually, which may have so many tokens."""
+        counted = self._counts[Arm.MODEL]
+        if not counted.num_drafts:
+            return num_tokens
+        return min(num_tokens, max(round(counted.num_drafted / counted.num_drafts), 1))
 
     def count(self, num_drafted: int, num_accepted: int) -> None:
         """Add the step to the account."""

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from engine.speculative.acceptance import FIRST_PROBE_STEPS, Acceptance
-from engine.speculative.account import Account, Arm, RefereeReport
+from engine.speculative.account import Account, Arm, Company, RefereeReport
 from engine.speculative.ngram import MAX_MATCH, NgramProposal
 from engine.speculative.plan import Plan
 from engine.speculative.step_times import MAX_ROWS, DraftTimes, StepTimes
@@ -42,12 +42,15 @@ class Choice(NamedTuple):
         num_tokens: to draft; the draft model may draft fewer, see `Referee.goes_on`.
         is_probe: whether it is done to learn, and expected to lose.
         is_fresh: whether the draft model begins anew with the last tokens, in place of reading all it has missed.
+        is_baseline: whether a draft would pay, but what plain steps take has to be seen again: no reply of the step is
+            to have one.
     """
 
     arm: Arm
     num_tokens: int = 0
     is_probe: bool = False
     is_fresh: bool = False
+    is_baseline: bool = False
 
 
 PLAIN = Choice(Arm.PLAIN)
@@ -139,7 +142,7 @@ class Referee:
         self._is_on = choice.arm is not Arm.PLAIN and not choice.is_probe
         is_due = self._since_plain >= _BASELINE_EVERY or self._times.is_unsettled(num_threads=num_threads)
         if self._is_on and is_due:
-            choice = PLAIN
+            choice = Choice(Arm.PLAIN, is_baseline=True)
         self._plan = plan
         return choice
 
@@ -279,19 +282,25 @@ class Referee:
         num_accepted: int = 0,
         confidences: Sequence[float] = (),
         num_draft_read: int = 0,
+        company: Company | None = None,
     ) -> None:
         """Take what came of the step that was chosen last.
 
         Args:
             tokens: that the step brought the reply.
             step_s: of the step, verification included.
-            draft_s: of drafting, reading included.
+            draft_s: of drafting, reading included; of steps that the draft model does for several, a share.
             num_drafted: may be fewer than chosen.
             confidences: that `goes_on` was asked with, for the tokens that were drafted.
             num_draft_read: tokens the draft model has read, that which it begins with included; where it drew nothing
                 after a long reading, it goes on with that at a later step.
+            company: of the step, None where the reply was alone.
         """
         plan, proposal = self._plan, self._proposal
+        if plan is not None and company is not None:  # what came of the others' drafts was not known before
+            plan = plan._replace(
+                num_rows=min(1 + company.num_other_rows, MAX_ROWS), num_others=company.num_other_tokens
+            )
         self._proposal = None
         if proposal is not None:
             num_right = self._acceptance.note_match(self._credible(proposal), proposal.tokens, tokens)
@@ -299,7 +308,7 @@ class Referee:
         self._acceptance.since_model += 1
         if choice.arm is Arm.PLAIN or plan is None:
             self._since_plain = 0
-            self._account.note_plain(step_s)
+            self._account.note_plain(step_s, company)
             return
         self._since_plain += 1
         worth = plan.worth(len(tokens))
@@ -317,6 +326,7 @@ class Referee:
             num_tokens=len(tokens),
             read_s=read_s,
             is_exploring=is_exploring,
+            company=company,
         )
         if is_reading and self._draft_times is not None:
             self._draft_times.observe_reading(num_draft_read - 1, draft_s)

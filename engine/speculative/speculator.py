@@ -5,8 +5,9 @@ import time
 from collections import OrderedDict
 from collections.abc import Callable, Iterable
 from collections.abc import Sequence as Items
+from typing import NamedTuple
 
-from engine.backend import AdapterKey, Backend, BatchPart, Proposal
+from engine.backend import AdapterKey, Backend, BatchPart, Proposal, StateKeys
 from engine.errors import CannotTrim
 from engine.kv_cache import KVCache
 from engine.messages import MemoryKind
@@ -14,13 +15,14 @@ from engine.params import MAX_DRAFT, DraftMode
 from engine.scheduler import PlannedPart
 from engine.sequence import Sequence
 from engine.speculative.acceptance import AcceptanceMemory
-from engine.speculative.account import Arm
+from engine.speculative.account import ARMS_OF, Arm, Company
 from engine.speculative.agreement import Agreement
 from engine.speculative.calibration import Calibration
 from engine.speculative.draft_model import ModelDrafter
 from engine.speculative.drafting import Drafting
 from engine.speculative.ngram import NgramIndex
-from engine.speculative.referee import Referee
+from engine.speculative.referee import Choice, Referee
+from engine.speculative.shared_draft import Asked, draft_together
 from engine.speculative.step_times import DraftTimes, StepTimes
 from engine.speculative.strict import NUM_CELLS, strict_max
 from engine.threads import StepThreads
@@ -29,22 +31,24 @@ _LOG = logging.getLogger(__name__)
 _MAX_INDEXES = 8  # chats whose index is kept for their next message; about 1.3 MB for 8,000 tokens each
 _FIRST_USUAL_TOKENS = 200  # of a reply, before one has ended
 _FEWEST_LEFT = 32
-_READ_S = 0.05  # of the draft model in a step, for all replies together: it holds them up
-_FIRST_READ_TOKENS = 64
 _RESTING_STEPS = 16
 _STRICT_THREADS = 0  # by which times of strict replies are known: their steps with drafts take more than plain ones
 _FRESH_TOKENS = 32  # the latest, where reading all of a chat would not pay; more is dear to try
 
-_ARMS = {
-    DraftMode.NGRAM: frozenset({Arm.NGRAM}),
-    DraftMode.MODEL: frozenset({Arm.MODEL}),
-    DraftMode.BOTH: frozenset({Arm.NGRAM, Arm.MODEL}),
-    DraftMode.AUTO: frozenset({Arm.NGRAM, Arm.MODEL}),
-}
 _NO_MODEL = "There is no draft model beside this model."
+_NOT_YET = "The draft model is still being loaded."
 _NO_WAY_BACK = "This model's memory cannot take refused drafts back, so nothing is drafted."
 _REPRODUCIBLE = "A reproducible reply is computed token by token."
 _ROUNDED = "This model rounds several tokens at once otherwise than one by one, so strict drafting cannot draft."
+
+
+class _Noted(NamedTuple):
+    """What a step brought one reply."""
+
+    sequence: Sequence
+    drafting: Drafting
+    num_drafted: int
+    num_accepted: int
 
 
 class Speculator:
@@ -58,10 +62,14 @@ class Speculator:
     Attributes:
         calibration: of what its steps take.
         referee: makes what decides for one reply.
+        clock: seconds.
+        awaits_model: whether a draft model is being loaded.
+        model_keys: of the draft model, None where there is none.
     """
 
     def __init__(self, backend: Backend, cache: KVCache, threads: StepThreads) -> None:
         self.referee: Callable[..., Referee] = Referee
+        self.clock: Callable[[], float] = time.perf_counter
         self._backend = backend
         self._cache = cache
         self._threads = threads
@@ -70,14 +78,18 @@ class Speculator:
         self._draft_times = DraftTimes()
         self._memory = AcceptanceMemory()
         self._model: ModelDrafter | None = None
+        self.awaits_model = False
+        self.model_keys: StateKeys | None = None
         self._indexes: OrderedDict[str, NgramIndex] = OrderedDict()
         self._strict_most: dict[AdapterKey, int] = {}
         self._with_model: set[Drafting] = set()  # of running replies, those that the draft model drafts for
         self._is_strict = False  # the step that is computed
         self._num_resting = 0
         self._num_rows = 0  # of the step that is computed, where it tells something
+        self._num_tokens = self._num_replies = 0  # of that step
         self._began_at = 0.0
-        self._num_drafting = 1
+        self._drafting_s = 0.0  # before it, for all of its replies
+        self._noted: list[_Noted] = []  # replies whose rows were sampled, while those of others are not
         self._usual_tokens = _FIRST_USUAL_TOKENS
         kind = backend.description.memory
         self._reason = "" if kind in (MemoryKind.PLAIN, MemoryKind.WINDOW) else _NO_WAY_BACK
@@ -91,15 +103,20 @@ class Speculator:
         if self._reason:
             raise CannotTrim(self._reason, "Choose another model, or leave drafting off.")
 
-    def set_model(self, model: ModelDrafter | None) -> None:
-        """Let a draft model draft from now on, or none; the one before is freed, and running replies go on without."""
+    def set_model(self, model: ModelDrafter | None, *, is_idle: bool = True) -> None:
+        """Let a draft model draft from now on, or none; the one before is freed, and running replies go on without.
+
+        Args:
+            is_idle: whether there is time to measure what it takes; otherwise its first drafts tell.
+        """
         for drafting in self._with_model:
             drafting.close()
         self._with_model.clear()
         if self._model is not None:
             self._model.close()
-        self._model = model
-        self._draft_times = DraftTimes() if model is None else model.measured_times()
+        self._model, self.awaits_model = model, False
+        self.model_keys = None if model is None else model.backend.state_keys
+        self._draft_times = DraftTimes() if model is None or not is_idle else model.measured_times()
         self._memory = AcceptanceMemory()
         self.calibration.agreement = None if model is None else Agreement(self._backend, model, self._memory)
 
@@ -110,12 +127,13 @@ class Speculator:
             return
         if not self._reason:
             self.calibration.want()
-        arms = _ARMS[params.mode] - (frozenset() if self._model else {Arm.MODEL})
+        arms = ARMS_OF[params.mode] - (frozenset() if self._model else {Arm.MODEL})
         most = params.draft_max or MAX_DRAFT
         if params.strict:
             most = min(most, self._strict_most.get(sequence.adapters, 1) - 1)
         reason = self._reason or (_REPRODUCIBLE if sequence.is_reproducible else "")
-        reason = reason or ("" if arms else _NO_MODEL) or ("" if most else _ROUNDED)
+        no_model = _NOT_YET if self.awaits_model else _NO_MODEL
+        reason = reason or ("" if arms else no_model) or ("" if most else _ROUNDED)
         if reason:
             sequence.drafting = Drafting(reason=reason)
             return
@@ -162,30 +180,27 @@ class Speculator:
             self._num_resting -= 1
             return
         drafting = [item for item in running if item.drafting is not None and item.drafting.referee is not None]
-        self._num_drafting = len(drafting)
-        if not drafting or not all(item.is_decoding for item in running):
+        takes_turns = any(item.adapters != running[0].adapters for item in running)
+        if not drafting or takes_turns or not all(item.is_decoding for item in running):
+            self._drafting_s = 0.0  # for a step that was not done
             return
-        if any(item.adapters != running[0].adapters for item in running):
-            return
-        num_cells = self._cache.n_ctx - self._cache.num_used_cells - len(running)
-        num_free = min(num_cells, self._backend.max_step_logits - len(running))
-        num_free = min(num_free, self._backend.max_step_tokens - len(running))
-        num_rows = len(running)
-        for sequence in drafting:
-            self._propose(sequence, num_free, num_threads, num_other_rows=num_rows - 1)
-            num_free -= len(sequence.proposals)
-            num_rows += len(sequence.proposals)
+        began = self.clock()
+        self._draft(drafting, len(running), num_threads)
+        if any(item.drafting and item.drafting.choice.arm is not Arm.PLAIN for item in drafting):
+            self._drafting_s += self.clock() - began
 
     def begin_step(self, planned: Items[PlannedPart]) -> None:
         """Note that a step begins, and whether it tells what steps of its kind take."""
         self._num_rows = 0
+        self._noted.clear()
         if any(sequence.drafting for sequence, _ in planned):
             is_prefill = any(len(part.tokens) != 1 + part.num_drafted for _, part in planned)
             self._num_rows = 0 if is_prefill else sum(1 + part.num_drafted for _, part in planned)
-            self._began_at = time.perf_counter()
+            self._num_replies = self._num_tokens = len(planned)
+            self._began_at = self.clock()
 
     def note_sampled(self, sequence: Sequence, part: BatchPart, *, num_accepted: int) -> None:
-        """Learn from the rows of one reply, before it may end.
+        """Take what came of the rows of one reply; it is told to its referee with the step, or when the reply ends.
 
         Args:
             num_accepted: drafted tokens that it took.
@@ -194,22 +209,18 @@ class Speculator:
         if drafting is None or drafting.referee is None or not self._num_rows:
             return
         drafting.count(part.num_drafted, num_accepted)
-        drafting.referee.note(
-            drafting.choice,
-            sequence.generated[drafting.num_generated :],
-            step_s=time.perf_counter() - self._began_at,
-            draft_s=drafting.draft_s,
-            num_drafted=part.num_drafted,
-            num_accepted=num_accepted,
-            confidences=drafting.confidences[: part.num_drafted],
-            num_draft_read=drafting.num_read,
-        )
+        self._num_tokens += len(sequence.generated) - drafting.num_generated - 1
+        self._noted.append(_Noted(sequence, drafting, part.num_drafted, num_accepted))
 
     def end_step(self, *, num_threads: int) -> None:
         """Learn what the step took, now that all of its rows were sampled."""
         if self._num_rows:
-            seconds = time.perf_counter() - self._began_at
+            seconds = self.clock() - self._began_at
+            for noted in self._noted:
+                self._tell(noted, seconds, num_threads)
             self._times.observe(self._num_rows, seconds, num_threads=self._known_by(num_threads))
+            self._drafting_s = 0.0
+        self._noted.clear()
 
     def rest(self) -> None:
         """Draft nothing for some steps: the memory had no room for one with drafts."""
@@ -221,6 +232,9 @@ class Speculator:
         drafting = sequence.drafting
         if drafting is None:
             return
+        for noted in [item for item in self._noted if item.sequence is sequence]:  # its account is asked for now
+            self._noted.remove(noted)
+            self._tell(noted, self.clock() - self._began_at, self._threads.count)
         drafting.close()
         self._with_model.discard(drafting)
         self._usual_tokens += (len(sequence.generated) - self._usual_tokens) // 4
@@ -247,7 +261,63 @@ class Speculator:
         """Free the draft model."""
         self.set_model(None)
 
-    def _propose(self, sequence: Sequence, num_free: int, num_threads: int, *, num_other_rows: int) -> None:
+    def _tell(self, noted: _Noted, step_s: float, num_threads: int) -> None:
+        """Tell a reply's referee what the step brought and took, and what a plain one would have taken all of them."""
+        drafting = noted.drafting
+        assert drafting.referee is not None
+        tokens = noted.sequence.generated[drafting.num_generated :]
+        plain_s = None
+        if self._num_rows > self._num_replies:  # otherwise this one was plain
+            plain_s = self._times.expected(self._num_replies, num_threads=self._known_by(num_threads))
+        drafting.referee.note(
+            drafting.choice,
+            tokens,
+            step_s=step_s,
+            draft_s=drafting.draft_s,
+            num_drafted=noted.num_drafted,
+            num_accepted=noted.num_accepted,
+            confidences=drafting.confidences[: noted.num_drafted],
+            num_draft_read=drafting.num_read,
+            company=Company(
+                plain_s=step_s if plain_s is None else plain_s,
+                others_s=max(self._drafting_s - drafting.draft_s, 0.0),
+                num_other_rows=self._num_rows - noted.num_drafted - 1,
+                num_other_tokens=self._num_tokens - len(tokens),
+            ),
+        )
+
+    def _draft(self, drafting: Items[Sequence], num_running: int, num_threads: int) -> None:
+        """Ask the referees of the replies that may have drafts, and have these drafted."""
+        num_cells = self._cache.n_ctx - self._cache.num_used_cells - num_running
+        num_free = min(num_cells, self._backend.max_step_logits - num_running)
+        num_free = min(num_free, self._backend.max_step_tokens - num_running)
+        num_expected = 0
+        asked: list[Asked] = []
+        for sequence in drafting:
+            item = self._choose(sequence, num_free, num_threads, num_other_rows=num_running + num_expected - 1)
+            choice = item.drafting.choice
+            if choice.is_baseline:
+                self._draft_nothing(drafting)
+                return
+            if choice.arm is Arm.MODEL:
+                asked.append(item)
+                num_expected += item.drafting.usual_length(choice.num_tokens)
+            num_free -= choice.num_tokens
+            num_expected += len(sequence.proposals)
+        if asked and self._model is not None:
+            first = asked[0].sequence
+            count = self._backend.description.n_threads if first.is_strict else num_threads
+            self._model.set_threads(count)
+            draft_together(self._model, asked, read_s=self._draft_times.read_s, clock=self.clock)
+
+    def _draft_nothing(self, sequences: Items[Sequence]) -> None:
+        for sequence in sequences:
+            sequence.proposals = []
+            if sequence.drafting is not None:
+                sequence.drafting.choice = Choice(Arm.PLAIN)
+
+    def _choose(self, sequence: Sequence, num_free: int, num_threads: int, *, num_other_rows: int) -> Asked:
+        """Have a referee choose, and propose what the chat foretells where that is chosen."""
         drafting, slot = sequence.drafting, sequence.slot
         assert drafting is not None
         assert drafting.referee is not None
@@ -264,7 +334,7 @@ class Speculator:
             tokens = self._tokens_to_read(sequence)
             behind = 1 + self._model.num_behind(slot.seq_id, tokens)
             fresh = min(_FRESH_TOKENS, len(tokens))
-        drafting.choice = drafting.referee.choose(
+        choice = drafting.choice = drafting.referee.choose(
             num_threads=self._known_by(num_threads),
             ngram=ngram,
             num_draft_behind=behind,
@@ -274,48 +344,12 @@ class Speculator:
             num_other_rows=num_other_rows,
             num_other_tokens=num_other_rows,
         )
-        if drafting.choice.arm is Arm.NGRAM and ngram is not None:
-            sequence.proposals = [Proposal(token) for token in ngram.tokens[: drafting.choice.num_tokens]]
-        elif drafting.choice.arm is Arm.MODEL and self._model is not None:
-            self._draft(self._model, sequence, tokens, num_threads)
-
-    def _draft(self, model: ModelDrafter, sequence: Sequence, tokens: list[int], num_threads: int) -> None:
-        """Have the draft model read what it is behind, a stretch at a time, and draft when it has."""
-        slot, drafting = sequence.slot, sequence.drafting
-        assert slot is not None
-        assert drafting is not None
-        referee, sampler = drafting.referee, drafting.sampler
-        assert referee is not None
-        assert sampler is not None
-        if drafting.choice.is_fresh:
+        if choice.arm is Arm.NGRAM and ngram is not None:
+            sequence.proposals = [Proposal(token) for token in ngram.tokens[: choice.num_tokens]]
+        elif choice.is_fresh:
             drafting.first = max(sequence.num_tokens - _FRESH_TOKENS, 0)
             tokens = self._tokens_to_read(sequence)
-        began = time.perf_counter()
-        count = self._backend.description.n_threads if sequence.is_strict else num_threads
-        model.backend.set_threads(count, count)
-        read_s = self._draft_times.read_s
-        fitting = _FIRST_READ_TOKENS if read_s is None else max(int(_READ_S / read_s), _FIRST_READ_TOKENS)
-        most = max(fitting // self._num_drafting, 1)
-        behind = model.num_behind(slot.seq_id, tokens)
-        missing = model.catch_up(slot.seq_id, tokens, max_tokens=most)
-        drafting.num_read = 1 + behind - missing
-
-        def goes_on(place: int, confidence: float) -> bool:
-            if not referee.goes_on(place, confidence):
-                return False
-            drafting.confidences.append(confidence)
-            return True
-
-        if not missing:
-            sequence.proposals = model.draft(
-                slot.seq_id,
-                tokens,
-                max_tokens=drafting.choice.num_tokens,
-                goes_on=goes_on,
-                sampler=sampler,
-                steps_on=referee.steps_on,
-            )
-        drafting.draft_s = time.perf_counter() - began
+        return Asked(sequence, drafting, tokens)
 
     def _known_by(self, num_threads: int) -> int:
         return _STRICT_THREADS if self._is_strict else num_threads

@@ -143,11 +143,6 @@ class StepTimes:
         seconds[1] = math.exp(rows.base)
         return seconds
 
-    def num_seen(self, num_rows: int, *, num_threads: int = 1) -> int:
-        """Return how many steps of so many rows were seen."""
-        rows = self._counts.get(num_threads)
-        return rows.numbers.get(num_rows, 0) if rows is not None else 0
-
     def is_unsettled(self, *, num_threads: int = 1) -> bool:
         """Return whether steps have begun to differ so much that a plain one should tell what is usual now."""
         rows = self._counts.get(num_threads)

@@ -14,7 +14,7 @@ from engine.backend_llama.context import LlamaBackend
 from engine.errors import InvalidParams
 from engine.params import ModelParams, SamplingParams
 
-_PARAMS = ModelParams(n_ctx=1024, n_threads=1, n_ubatch=32)
+_PARAMS = ModelParams(n_ctx=512, n_threads=1, n_ubatch=32)
 _TEXT = "The cache holds every token once, and each later question reads only what is new. "
 
 
@@ -118,12 +118,12 @@ def test_two_sequences_in_one_step_do_not_mix(backend: Backend) -> None:
 
 
 def test_full_pool_is_told_and_changes_nothing(backend: Backend) -> None:
-    tokens = (backend.vocabulary.tokenize(_TEXT, parse_special=False) * 200)[:1024]
-    for start in range(0, 1024, 256):
+    tokens = (backend.vocabulary.tokenize(_TEXT, parse_special=False) * 200)[:512]
+    for start in range(0, 512, 256):
         part = BatchPart(0, start, tokens[start : start + 256], wants_logits=False)
         assert backend.decode([part]) is DecodeStatus.DONE
     assert backend.decode([BatchPart(1, 0, tokens[:8], wants_logits=True)]) is DecodeStatus.NO_ROOM
-    assert backend.seq_len(0) == 1024
+    assert backend.seq_len(0) == 512
     assert backend.seq_len(1) == 0
 
 

@@ -42,6 +42,8 @@ SETTINGS: list[dict[str, Any]] = [
 
 
 SEEDS, MOST = (1,), 40
+_KEPT = 1  # a sequence
+_kept: list[int] = []
 
 
 @pytest.fixture(scope="module")
@@ -50,6 +52,16 @@ def backend(starter_path: Path) -> Iterator[LlamaBackend]:
     assert isinstance(loaded, LlamaBackend)
     yield loaded
     loaded.close()
+
+
+def _begin_with(backend: LlamaBackend, tokens: list[int]) -> None:
+    """Let the sequence hold some tokens; another one keeps those of the last time, which most replies begin with."""
+    if backend.seq_len(_KEPT) == 0 or _kept != tokens:
+        backend.seq_rm(_KEPT, 0)
+        backend.decode([BatchPart(_KEPT, 0, tokens, wants_logits=False)])
+        _kept[:] = tokens
+    backend.seq_rm(0, 0)
+    backend.seq_cp(_KEPT, 0, len(tokens))
 
 
 def reply_to(
@@ -64,11 +76,11 @@ def reply_to(
     """Return the text of a reply and how it ended: "complete", "end" or "length"."""
     vocabulary = backend.vocabulary
     prompt = f"<|im_start|>user\nDescribe a cat in JSON.<|im_end|>\n<|im_start|>assistant\n{reply}"
-    tokens = vocabulary.tokenize(prompt, parse_special=True)
-    backend.seq_rm(0, 0)
+    *before, last = vocabulary.tokenize(prompt, parse_special=True)
+    _begin_with(backend, before)
     matcher = new_matcher(params, TokenTable(vocabulary), reply)
-    sampler = backend.new_sampler(params, seed, tokens, matcher=matcher, is_thinking=thinks_for is not None)
-    text, position, how = b"", 0, "length"
+    sampler = backend.new_sampler(params, seed, [*before, last], matcher=matcher, is_thinking=thinks_for is not None)
+    text, position, how, tokens = b"", len(before), "length", [last]
     try:
         for number in range(most):
             backend.decode([BatchPart(0, position, tokens, wants_logits=True)])

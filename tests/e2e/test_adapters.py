@@ -1,5 +1,6 @@
 """LoRA adapters through the engine process and the command line: whatever is warm computes as it would cold."""
 
+import contextlib
 import json
 import os
 import subprocess
@@ -60,6 +61,20 @@ def cases(tmp_path_factory: pytest.TempPathFactory) -> dict[str, _Adapters]:
     }
 
 
+@pytest.fixture(scope="module")
+def cold(tiny: Path, cases: dict[str, _Adapters]) -> dict[str, str]:
+    """Return the replies of a model that was loaded for each of them."""
+    with contextlib.closing(EngineDriver(ProcessClient())) as driver:
+        replies = {}
+        for name, adapters in cases.items():
+            assert isinstance(driver.load(str(tiny), _PARAMS), ModelLoaded)
+            reply = _ask(driver, *adapters)
+            assert reply.metrics.num_cached_tokens == 0
+            replies[name] = reply.text
+    assert len(set(replies.values())) == len(replies)
+    return replies
+
+
 @pytest.fixture
 def start() -> Iterator[_Start]:
     """Return a function that starts an engine with a model."""
@@ -115,13 +130,9 @@ def test_reply_does_not_depend_on_the_adapters_before_it_on_the_starter(
     assert texts[0][2] == texts[2][2] == weightless.text
 
 
-def test_adapters_can_be_switched_back_and_forth(start: _Start, tiny: Path, cases: dict[str, _Adapters]) -> None:
-    cold: dict[str, str] = {}
-    for name, adapters in cases.items():
-        driver = start(tiny)
-        cold[name] = _ask(driver, *adapters).text
-        driver.close()
-    assert len(set(cold.values())) == len(cold)
+def test_adapters_can_be_switched_back_and_forth(
+    start: _Start, tiny: Path, cases: dict[str, _Adapters], cold: dict[str, str]
+) -> None:
     warm = start(tiny)
     for name in ("A", "B", "none", "A", "A weaker", "both", "B", "A", "none"):
         assert _ask(warm, *cases[name]).text == cold[name], name
@@ -150,13 +161,9 @@ def test_cache_of_another_adapter_is_not_used_and_the_cause_is_told(
 
 
 def test_chats_with_different_adapters_at_once_reply_as_alone(
-    start: _Start, tiny: Path, cases: dict[str, _Adapters]
+    start: _Start, tiny: Path, cases: dict[str, _Adapters], cold: dict[str, str]
 ) -> None:
-    alone = {}
-    for name in ("A", "B", "none"):
-        driver = start(tiny)
-        alone[name] = _ask(driver, *cases[name]).text
-        driver.close()
+    alone = {name: cold[name] for name in ("A", "B", "none")}
     driver = start(tiny)
     together = {name: _send(driver, *cases[name]) for name in ("A", "none", "B", "A", "B")}
     assert {name: driver.wait_finished(request_id).text for name, request_id in together.items()} == alone

@@ -1,6 +1,5 @@
 """The real window with a real engine: an adapter is chosen by hand, changes the reply, and leaves no trace at 0."""
 
-import dataclasses
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -11,13 +10,9 @@ from PySide6.QtCore import Qt
 from pytestqt.qtbot import QtBot
 
 from app.adapter_files import AdapterFiles
-from app.desktop.building import WindowParts, build_window
-from app.desktop.session.model_session import ModelState, Starter
 from app.desktop.theme.theme import Theme
 from app.desktop.widgets.adapter_panel import AdapterPanel
 from app.desktop.widgets.adapter_row import AdapterRow
-from app.known_models import KnownModels
-from app.model_choice import choose_model
 from app.settings import Settings
 from app.settings import Theme as ThemeMode
 from engine import CacheMissCause, ModelParams, ProcessClient
@@ -25,6 +20,7 @@ from tests.support.adapters import STARTER, TINY, write_adapter
 from tests.support.cold_check import EXACT
 from tests.support.gguf_files import write_tiny_model
 from tests.support.person import Person
+from tests.support.real_window import RealWindows
 
 pytestmark = pytest.mark.qt_log_ignore("plugin does not support", "propagateSizeHints")
 
@@ -47,36 +43,16 @@ def person(qtbot: QtBot, qapp: Any, tmp_path: Path) -> Iterator[Person]:
         window={"collapsed": ["live", "sampling", "model", "system_prompt"], "inspector": "open"},
     )
 
-    def keep(name: str, value: object) -> None:
-        nonlocal settings
-        changes: dict[str, Any] = {name: value}
-        settings = dataclasses.replace(settings, **changes)
-
-    parts: WindowParts = build_window(
-        Theme(qapp, ThemeMode.LIGHT, family="DejaVu Sans"),
-        ProcessClient(),
-        choose=lambda wanted: choose_model(wanted, settings),
-        starter=lambda: Starter(name="starter", label="Starter model"),
-        settings=settings,
-        save=keep,
-        known=KnownModels(tmp_path / "known-models.json"),
-        shelf=lambda *_: pytest.fail("the page of models is not opened here"),
-        adapter_files=AdapterFiles(folder),
-    )
-    parts.window.resize(1300, 1000)
-    with qtbot.waitExposed(parts.window):
-        parts.window.show()
-    parts.window.activateWindow()
+    theme = Theme(qapp, ThemeMode.LIGHT, family="DejaVu Sans")
+    windows = RealWindows(qtbot, theme, tmp_path, settings, adapter_files=AdapterFiles(folder))
+    parts = windows.show(ProcessClient(), size=(1300, 1000))
     if not parts.window.is_inspector_visible:
         parts.window.toggle_inspector()
     parts.window.inspector.set_collapsed(["live", "sampling", "model", "system_prompt"])
-    parts.actions.choose_model(str(model))
-    qtbot.waitUntil(lambda: parts.model.state is ModelState.READY, timeout=60_000)
-    parts.window.composer.text_edit.setFocus()
-    yield Person(parts, qtbot)
-    parts.close()
-    parts.window.deleteLater()
-    parts.bridge.deleteLater()
+    person = windows.load(parts, str(model))
+    person.composer.text_edit.setFocus()
+    yield person
+    windows.close()
 
 
 def row(person: Person, label: str) -> AdapterRow:

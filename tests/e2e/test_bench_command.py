@@ -1,7 +1,6 @@
-"""`python -m app bench` as a real program: on the starter, and stopped by Ctrl-C."""
+"""`python -m app bench` as a real program: on a real model, and stopped by Ctrl-C."""
 
 import contextlib
-import json
 import os
 import signal
 import subprocess
@@ -11,13 +10,10 @@ from pathlib import Path
 import psutil
 import pytest
 
+from tests.support.bench_runs import check_model_is_measured
+from tests.support.gguf_files import write_tiny_model
+
 ROOT = Path(__file__).resolve().parents[2]
-NAMES = [
-    *("load", "cold_ttft", "follow_ttft", "switch_ttft", "prefill_short", "prefill_long", "decode_short"),
-    *("decode_long", "stop_in_prefill", "parallel_2", "parallel_4", "parallel_8"),
-    *("bandwidth", "matmul", "bandwidth_share", "edit_ttft", "edit_evaluated", "switch_ram_ttft", "restart_ttft"),
-    *("snapshot_bytes", "write_gap", "quiet_gap"),
-]
 posix = pytest.mark.skipif(os.name != "posix", reason="signals work differently on Windows")
 
 
@@ -25,31 +21,8 @@ def command(*arguments: str | Path) -> list[str]:
     return [sys.executable, "-m", "app", "bench", *map(str, arguments)]
 
 
-def keep_to_one_core() -> None:
-    """Let one thread compute: several wait for each other for ever where other tests use the same cores."""
-    os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})
-
-
-def test_starter_is_measured_and_its_bandwidth_remembered(tmp_path: Path) -> None:
-    folder = ("--data-dir", tmp_path / "data")
-    flags = ("--repeats", "1", "--prompt-tokens", "16", "--json")
-    first = subprocess.run(
-        command("starter", *flags, *folder),
-        cwd=ROOT,
-        capture_output=True,
-        timeout=110,
-        check=True,
-        text=True,
-        preexec_fn=keep_to_one_core if sys.platform == "linux" else None,
-    )
-    *lines, last = [json.loads(line) for line in first.stdout.splitlines()]
-    assert [line["name"] for line in lines] == NAMES
-    told = {line["name"] for line in lines if line["repeats"] == 1 and line["median"] >= 0}
-    assert told >= set(NAMES) - {"write_gap"}  # so short a chat is written before a reply has begun
-    assert {line["name"] for line in lines if line.get("bare_ratio", 0) > 0} >= {"decode_short", "prefill_long"}
-    assert last["event"] == "run"
-    assert last["record"]["model"]["fingerprint"]
-    assert "read_bandwidth" in (tmp_path / "data" / "settings.toml").read_text("utf-8")
+def test_model_is_measured_and_its_bandwidth_remembered(tmp_path: Path) -> None:
+    check_model_is_measured(write_tiny_model(tmp_path / "tiny.gguf", n_ctx_train=4096, seed=1), tmp_path / "data")
 
 
 def test_unknown_file_is_refused_before_anything_is_loaded(tmp_path: Path) -> None:
@@ -67,7 +40,7 @@ def test_unknown_file_is_refused_before_anything_is_loaded(tmp_path: Path) -> No
 
 @posix
 def test_ctrl_c_ends_it_and_leaves_no_process(tmp_path: Path) -> None:
-    slow = "fake:step_s=0.02,n_words=2000"
+    slow = "fake:step_s=0.002,n_words=2000"
     folder = ("--repeats", "1", "--prompt-tokens", "16", "--data-dir", tmp_path)
     arguments = ("--fake-engine", "-m", slow, "--busy", *folder)
     with subprocess.Popen(command(*arguments), cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as program:

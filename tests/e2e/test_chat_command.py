@@ -15,6 +15,7 @@ import pytest
 
 from tests.support.gguf_files import edit_gguf, write_other_kinds, write_tiny_model
 from tests.support.hostile_gguf import FOREIGN_FILES, IMPOSSIBLE_FILES
+from tests.support.one_core import ON_ONE_CORE
 
 ROOT = Path(__file__).resolve().parents[2]
 METRICS = """
@@ -45,6 +46,7 @@ def fireside(
         timeout=60,
         env=os.environ | (environment or {}),
         check=False,
+        **ON_ONE_CORE,
     )
 
 

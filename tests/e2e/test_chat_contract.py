@@ -10,6 +10,7 @@ import pytest
 
 from tests.support.adapters import STARTER, write_adapter
 from tests.support.gguf_files import write_tiny_model
+from tests.support.one_core import ON_ONE_CORE
 
 ROOT = Path(__file__).resolve().parents[2]
 LONG_REPLIES = "fake:n_words=2000"
@@ -38,6 +39,7 @@ def chat(*arguments: str | Path) -> Run:
         capture_output=True,
         timeout=60,
         check=False,
+        **ON_ONE_CORE,
     )
     return Run(done.returncode, done.stdout.decode(), done.stderr.decode())
 

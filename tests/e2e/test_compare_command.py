@@ -13,6 +13,7 @@ import psutil
 import pytest
 
 from tests.support.gguf_files import write_tiny_model
+from tests.support.one_core import ON_ONE_CORE
 
 ROOT = Path(__file__).resolve().parents[2]
 SLOW = "fake:step_s=0.01,n_words=8"
@@ -23,12 +24,6 @@ def command(*arguments: str | Path) -> list[str]:
     return [sys.executable, "-m", "app", "compare", *map(str, arguments)]
 
 
-def keep_to_one_core() -> None:
-    """Let one thread compute: several wait for each other for ever where other tests use the same cores."""
-    if sys.platform == "linux":
-        os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})
-
-
 def fireside(*arguments: str | Path, check: bool = True) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
         command(*arguments),
@@ -37,7 +32,7 @@ def fireside(*arguments: str | Path, check: bool = True) -> subprocess.Completed
         timeout=110,
         check=check,
         text=True,
-        preexec_fn=keep_to_one_core if os.name == "posix" else None,
+        **ON_ONE_CORE,
     )
 
 

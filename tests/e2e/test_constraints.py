@@ -13,6 +13,7 @@ import pytest
 from engine import Delta, Failed, Finished, FinishReason, ModelLoaded, ModelParams, ProcessClient, SamplingParams
 from tests.support.engine_driver import EngineDriver
 from tests.support.gguf_files import write_tiny_model
+from tests.support.one_core import ON_ONE_CORE
 
 ROOT = Path(__file__).resolve().parents[2]
 EMOJI = "ok 🏋️‍♂️ 👍🏽 🇨🇭 日本 é नमस्ते end"
@@ -20,7 +21,9 @@ EMOJI = "ok 🏋️‍♂️ 👍🏽 🇨🇭 日本 é नमस्ते end"
 
 def chat(*arguments: str | Path) -> subprocess.CompletedProcess[bytes]:
     command = [sys.executable, "-m", "app", "chat", *map(str, arguments), "Hello"]
-    return subprocess.run(command, cwd=ROOT, capture_output=True, timeout=60, env=os.environ, check=False)
+    return subprocess.run(
+        command, cwd=ROOT, capture_output=True, timeout=60, env=os.environ, check=False, **ON_ONE_CORE
+    )
 
 
 def grammar_file(folder: Path, sentence: str) -> Path:

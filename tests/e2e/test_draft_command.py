@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from engine import DraftState
+from tests.support.one_core import ON_ONE_CORE
 from tests.support.refused_drafts import REFUSED, write_refused
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -26,6 +27,7 @@ def chat(data_dir: Path, *arguments: str | Path) -> tuple[list[dict[str, Any]], 
         timeout=60,
         env=os.environ,
         check=False,
+        **ON_ONE_CORE,
     )
     assert done.returncode == 0, done.stderr.decode()
     return [json.loads(line) for line in done.stdout.decode("utf-8").splitlines()], done.stderr.decode()

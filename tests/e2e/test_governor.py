@@ -7,6 +7,7 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from engine import (
@@ -74,18 +75,26 @@ def test_a_count_is_obeyed_when_the_user_has_set_one(
     assert _changes(driver) == []
 
 
+@pytest.mark.parametrize(
+    ("num_sentences", "num_tokens"), [(10, 24), pytest.param(30, 40, marks=pytest.mark.soak)], ids=["short", "long"]
+)
 def test_a_reproducible_text_is_the_same_when_a_neighbour_spins_and_others_are_answered(
-    driver: EngineDriver, starter_path: Path, neighbours: list[subprocess.Popen[bytes]]
+    driver: EngineDriver,
+    starter_path: Path,
+    neighbours: list[subprocess.Popen[bytes]],
+    num_sentences: int,
+    num_tokens: int,
 ) -> None:
     assert isinstance(driver.load(str(starter_path), ModelParams(n_ctx=2048, n_threads=1)), ModelLoaded)
-    asked = "Tell me about the sea. " * 30
-    sampling = SamplingParams(seed=5, max_tokens=40, reproducible=True)
+    asked = "Tell me about the sea. " * num_sentences
+    sampling = SamplingParams(seed=5, max_tokens=num_tokens, reproducible=True)
+    others = msgspec.structs.replace(_LONG, max_tokens=2 * num_tokens)
     quiet = driver.reply(asked, sampling=sampling)
     neighbours.append(subprocess.Popen([sys.executable, "-c", _SPIN]))
-    beside = driver.generate("Count as far as you can.", sampling=_LONG)
+    beside = driver.generate("Count as far as you can.", sampling=others)
     driver.wait_type(Delta, beside)
     asked_again = driver.generate(asked, sampling=sampling)
-    behind = driver.generate("Say hello.", sampling=_LONG)
+    behind = driver.generate("Say hello.", sampling=others)
     busy = driver.wait_finished(asked_again)
     assert busy.token_ids == quiet.token_ids
     assert (busy.metrics.num_threads, busy.metrics.num_cached_tokens) == (1, 0)

@@ -1,6 +1,5 @@
 """The real window with the real model: a chat goes on from disk after a restart, and its file goes with the chat."""
 
-import dataclasses
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, cast
@@ -9,17 +8,14 @@ import pytest
 from PySide6.QtCore import Qt
 from pytestqt.qtbot import QtBot
 
-from app.desktop.building import WindowParts, build_window
-from app.desktop.session.model_session import ModelState, Starter
 from app.desktop.theme.theme import Theme
 from app.desktop.widgets.reply_row import ReplyRow
 from app.desktop.widgets.settings_page import SettingsPage
-from app.known_models import KnownModels
-from app.model_choice import choose_model
 from app.settings import Settings
 from app.settings import Theme as ThemeMode
 from engine import CacheSource, ProcessClient
 from tests.support.person import Person
+from tests.support.real_window import RealWindows
 
 pytestmark = pytest.mark.qt_log_ignore("plugin does not support", "propagateSizeHints")
 
@@ -31,52 +27,21 @@ QUESTION = (
 @pytest.fixture
 def open_window(qtbot: QtBot, qapp: Any, tmp_path: Path, starter_path: Path) -> Iterator[Callable[[], Person]]:
     """Start the program, again and again on the same data, each time with an engine of its own."""
-    opened: list[WindowParts] = []
     settings = Settings(
         load_params={"starter": {"n_ctx": 2048, "n_threads": 1}}, sampling={"max_tokens": 8}, theme=ThemeMode.LIGHT
     )
     theme = Theme(qapp, ThemeMode.LIGHT, family="DejaVu Sans")
-
-    def keep(name: str, value: object) -> None:
-        nonlocal settings
-        changes: dict[str, Any] = {name: value}
-        settings = dataclasses.replace(settings, **changes)
+    windows = RealWindows(qtbot, theme, tmp_path, settings, cache_dir=str(tmp_path / "prompt-cache"))
 
     def open_one() -> Person:
-        if opened:
-            close(opened.pop())
-        parts = build_window(
-            theme,
-            ProcessClient(),
-            choose=lambda wanted: choose_model(wanted, settings),
-            starter=lambda: Starter(name="starter", label="Starter model"),
-            settings=settings,
-            save=keep,
-            known=KnownModels(tmp_path / "known-models.json"),
-            shelf=lambda *_: pytest.fail("the page of models is not opened here"),
-            cache_dir=str(tmp_path / "prompt-cache"),
-        )
-        opened.append(parts)
-        parts.window.resize(1300, 900)
-        with qtbot.waitExposed(parts.window):
-            parts.window.show()
-        parts.window.activateWindow()
-        with qtbot.waitSignal(parts.keeping.opened, timeout=10_000):
-            parts.keeping.open(tmp_path / "chats.sqlite3", retention_days=30)
-        parts.actions.choose_model(None)
-        qtbot.waitUntil(lambda: parts.model.state is ModelState.READY, timeout=60_000)
-        parts.window.composer.text_edit.setFocus()
-        return Person(parts, qtbot)
-
-    def close(parts: WindowParts) -> None:
-        parts.window.close()
-        parts.close()
-        parts.window.deleteLater()
-        parts.bridge.deleteLater()
+        parts = windows.show(ProcessClient(), size=(1300, 900))
+        windows.open_chats(parts)
+        person = windows.load(parts)
+        person.composer.text_edit.setFocus()
+        return person
 
     yield open_one
-    for parts in opened:
-        close(parts)
+    windows.close()
 
 
 @pytest.fixture

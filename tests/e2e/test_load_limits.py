@@ -25,6 +25,7 @@ from engine import (
 from engine.backend_llama.loading import LlamaLoader
 from tests.support.engine_driver import EngineDriver
 from tests.support.gguf_files import edit_gguf, write_tiny_model
+from tests.support.one_core import ON_ONE_CORE
 
 ROOT = Path(__file__).resolve().parents[2]
 LIMIT_BYTES = 2_000_000_000
@@ -72,7 +73,12 @@ def test_file_in_a_folder_of_any_name_is_tried_loaded_and_remembered(tmp_path: P
     command = [sys.executable, "-m", "app", "--data-dir", str(data_dir), "chat", "-m", str(path), "--json"]
     for _ in range(2):
         done = subprocess.run(
-            [*command, "--max-tokens", "2", "hi"], cwd=ROOT, stdin=subprocess.DEVNULL, capture_output=True, timeout=60
+            [*command, "--max-tokens", "2", "hi"],
+            cwd=ROOT,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            timeout=60,
+            **ON_ONE_CORE,
         )
         assert done.returncode == 0, done.stderr
         assert json.loads(done.stdout.decode().splitlines()[0])["path"] == str(path)

@@ -4,6 +4,7 @@ import os
 import subprocess
 import sys
 import time
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -14,6 +15,7 @@ from tests.support.private_driver import PRIVATE, PUBLIC
 
 ROOT = Path(__file__).resolve().parents[2]
 START_S = 90.0
+DATABASES = {"exit": ".sqlite3", "kill": ".sqlite3-wal"}  # what was written last stays in the log of one that is killed
 
 
 def forms(text: str) -> dict[str, bytes]:
@@ -31,45 +33,63 @@ def files_with(folder: Path, text: str) -> set[tuple[str, str]]:
     return found
 
 
-def live_and_end(place: Path, mode: str) -> None:
-    """Run the window until its private chat was lived, and end it; all it may write is below `place`."""
-    log = place.parent / "ready.txt"
-    log.unlink(missing_ok=True)
-    for name in ("home", "tmp"):
-        (place / name).mkdir(parents=True, exist_ok=True)
-    homes = {f"XDG_{name}_HOME": str(place / "home") for name in ("CONFIG", "CACHE", "DATA", "STATE")}
-    command = [sys.executable, "-m", "tests.support.private_driver", str(place / "data"), str(log), mode]
-    process = subprocess.Popen(
-        command,
-        cwd=ROOT,
-        env=os.environ | homes | {"QT_QPA_PLATFORM": "offscreen", "HOME": str(place), "TMPDIR": str(place / "tmp")},
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-    )
-    with process:
-        deadline = time.monotonic() + START_S
-        while not log.exists():
-            if process.poll() is not None or time.monotonic() > deadline:
+class Life:
+    """The window, from its start until its private chat was lived; all it may write is below `place`."""
+
+    def __init__(self, place: Path, mode: str) -> None:
+        self._mode = mode
+        self._log = place.with_name(f"{place.name}-ready.txt")
+        for name in ("home", "tmp"):
+            (place / name).mkdir(parents=True)
+        homes = {f"XDG_{name}_HOME": str(place / "home") for name in ("CONFIG", "CACHE", "DATA", "STATE")}
+        self._process = subprocess.Popen(
+            [sys.executable, "-m", "tests.support.private_driver", str(place / "data"), str(self._log), mode],
+            cwd=ROOT,
+            env=os.environ | homes | {"QT_QPA_PLATFORM": "offscreen", "HOME": str(place), "TMPDIR": str(place / "tmp")},
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+        )
+
+    def end(self) -> None:
+        """Wait until the chat was lived, and see to it that the window ends as it is to."""
+        with self._process as process:
+            deadline = time.monotonic() + START_S
+            while not self._log.exists():
+                if process.poll() is not None or time.monotonic() > deadline:
+                    process.kill()
+                    pytest.fail(f"it came to nothing: {process.communicate()[0]}")
+                time.sleep(0.01)
+            if self._mode == "kill":
                 process.kill()
-                pytest.fail(f"it came to nothing: {process.communicate()[0]}")
-            time.sleep(0.01)
-        if mode == "kill":
+            assert PRIVATE not in process.communicate(timeout=START_S)[0]
+
+    def leave(self) -> None:
+        """End the window if it is still there."""
+        with self._process as process:
             process.kill()
-        assert PRIVATE not in process.communicate(timeout=START_S)[0]
+
+
+@pytest.fixture
+def lives(tmp_path: Path, starter_path: Path) -> Iterator[dict[str, Life]]:
+    """Return windows that live at the same time, each in a place of its own: most of it is waiting for rest."""
+    lives = {mode: Life(tmp_path / mode, mode) for mode in ("exit", "kill")}
+    yield lives
+    for life in lives.values():
+        life.leave()
 
 
 def test_nothing_of_a_private_chat_is_on_disk_when_the_window_was_closed_or_killed(
-    tmp_path: Path, starter_path: Path
+    tmp_path: Path, lives: dict[str, Life]
 ) -> None:
-    place = tmp_path / "place"
-    for mode in ("exit", "kill"):
-        live_and_end(place, mode)
+    for mode, life in lives.items():
+        place = tmp_path / mode
+        life.end()
         assert files_with(place, PRIVATE) == set(), mode
         kept = files_with(place, PUBLIC)
-        assert {(".sqlite3", "utf-8"), (".snapshot", "utf-32-le")} <= kept, "else this finds nothing"
+        assert {(DATABASES[mode], "utf-8"), (".snapshot", "utf-32-le")} <= kept, "else this finds nothing"
         assert len(list(place.rglob("*.reply"))) == 1, "of the chat that is kept"
-    store, _ = ChatStore.open(find_paths(str(place / "data")).database_file)
-    assert [PUBLIC in row.title for row in store.list_chats()] == [True, True]
-    assert store.search(PRIVATE) == []
-    store.close()
+        store, _ = ChatStore.open(find_paths(str(place / "data")).database_file)
+        assert [PUBLIC in row.title for row in store.list_chats()] == [True]
+        assert store.search(PRIVATE) == []
+        store.close()

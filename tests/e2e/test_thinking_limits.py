@@ -20,7 +20,7 @@ def driver(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EngineDriver]:
     path = write_tiny_model(tmp_path_factory.mktemp("thinks") / "tiny.gguf", chat_template=_OPENS)
     driver = EngineDriver(ProcessClient())
     try:
-        loaded = driver.load(str(path), ModelParams(n_ctx=256, n_seq_max=2))
+        loaded = driver.load(str(path), ModelParams(n_ctx=256, n_seq_max=2, n_threads=1))
         assert isinstance(loaded, ModelLoaded) and loaded.description.can_think
         yield driver
     finally:

@@ -232,7 +232,7 @@ def test_what_is_prepared_is_what_the_question_begins_with(desk: Desk, files: li
     assert line(desk).startswith("Not read yet")
     order = prepare(desk)
     assert order.messages == (ChatMessage(Role.USER, BOTH),)
-    assert (order.name, order.chat_id) == ("policy.md, report.pdf", desk.parts.conversation.chat.id)
+    assert (order.name, order.chat_id) == ("policy.md, report.pdf", None), "it belongs to nobody"
     progress(desk, order, 1024, 3012)
     desk.qtbot.waitUntil(lambda: line(desk) == "Reading ahead: 1,024 of 3,012 tokens")
     prepared(desk, order)

@@ -170,7 +170,7 @@ def test_chosen_draft_is_loaded_kept_and_told(open_desk: Callable[..., Desk]) ->
     desk = open_desk()
     press(desk, "good")
     accept(desk, GOOD)
-    assert panel_of(desk).status == "Good <b>one</b> drafts: Q4_0, 131 MiB of memory."
+    assert panel_of(desk).status == "good drafts: 131 MiB of memory."
     assert ("drafting", {"starter": {"path": GOOD}}) in desk.saved
     press(desk, "large")
     assert not row(desk, "good").box.isChecked()

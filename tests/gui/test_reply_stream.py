@@ -8,7 +8,7 @@ from app.desktop.rendering import reply_stream
 from app.desktop.rendering.blocks import Block, BlockKind, normalized
 from app.desktop.rendering.renderer import Renderer
 from app.desktop.rendering.reply_stream import ReplyStream
-from app.desktop.widgets.reply_body import MAX_SEGMENT_CHARS, join_blocks
+from app.desktop.widgets.reply_contents import MAX_SEGMENT_CHARS, join_blocks
 
 PIECES = [
     "# Head\n",

@@ -5,8 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.speculation import CONTROL, TEMPERATURES, main
-from benchmarks.speculation_cells import load_prompts, never_loses
+from benchmarks.speculation import TEMPERATURES, main
+from benchmarks.speculation_cells import CONTROL, load_prompts
+from benchmarks.speculation_summary import never_loses
 
 pytestmark = pytest.mark.soak
 _TARGETS, _MODES = 3, 2

@@ -29,10 +29,14 @@ _Logits = npt.NDArray[np.float32]
 _LOADER = LlamaLoader()  # one for all: it tries a file it does not know yet in a process of its own
 
 
+_TRIED: set[Path] = set()
+
+
 def load_llama(path: Path, params: ModelParams) -> Any:
-    """Load a model as the worker does."""
-    backend = _LOADER.load(str(path), params, lambda share: True)
+    """Load a model as the worker does; a sound file is tried in a process of its own once, not for all settings."""
+    backend = _LOADER.load(str(path), params, lambda share: True, is_known=path in _TRIED)
     assert backend is not None
+    _TRIED.add(path)
     return backend
 
 

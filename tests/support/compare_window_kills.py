@@ -18,6 +18,7 @@ from app.compare.run_folder import LAST, list_runs, read_record
 from app.paths import Paths, find_paths
 from tests.support.compare_kills import Ladder, find_faults
 from tests.support.compare_window_driver import BEGIN, GO_ON
+from tests.support.one_core import ON_ONE_CORE
 
 _ROOT = Path(__file__).resolve().parents[2]
 _DRIVER = "tests.support.compare_window_driver"
@@ -98,6 +99,7 @@ def _run(paths: Paths, log: Path, arguments: list[str], num_cells: int, wait_s: 
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,
+        **ON_ONE_CORE,
     ) as program:
         deadline = time.monotonic() + _LIMIT_S
         while program.poll() is None and not _is_so_far(log, num_cells):

@@ -11,6 +11,7 @@ from engine import (
     ChatMessage,
     Counted,
     Delta,
+    DraftSet,
     EngineClient,
     EngineDescribed,
     EngineDied,
@@ -31,7 +32,7 @@ from engine import (
 
 FINAL = (
     *(Finished, Failed, ModelLoaded, LoadCancelled, Counted, Rendered, EngineDescribed),
-    *(Prepared, PrepareCancelled, CacheDescribed),
+    *(Prepared, PrepareCancelled, CacheDescribed, DraftSet),
 )
 LIMIT_S = 60.0
 

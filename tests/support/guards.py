@@ -148,8 +148,10 @@ def _command_if_ours(pid: int) -> str:
         if not _IS_LINUX or process.ppid() == os.getpid():
             return command
         # Its parent may be gone: then the environment tells, or the process group where the environment was replaced.
-        if f"{SESSION_VARIABLE}={os.environ.get(SESSION_VARIABLE)}".encode() in (_PROC / f"{pid}/environ").read_bytes():
-            return command
+        # Runs that share the tests share the group too, and what another one leaves for a moment is not ours.
+        environment = (_PROC / f"{pid}/environ").read_bytes()
+        if f"{SESSION_VARIABLE}=".encode() in environment:
+            return command if f"{SESSION_VARIABLE}={os.environ.get(SESSION_VARIABLE)}".encode() in environment else ""
         return command if process.ppid() == 1 and os.getpgid(pid) == os.getpgrp() else ""
     except (psutil.Error, OSError):
         return ""  # gone meanwhile, or another user's

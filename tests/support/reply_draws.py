@@ -14,7 +14,7 @@ import numpy as np
 
 from engine.backend import BatchPart, Distribution, DraftSampler
 from engine.core import Engine
-from engine.messages import Finished
+from engine.messages import Event, Finished
 from engine.params import DraftMode, ModelParams, SamplingParams, SpeculativeParams
 from engine.sequence import Prompt
 from engine.speculative.draft_model import ModelDrafter
@@ -46,10 +46,16 @@ class _WaryReferee(EagerReferee):
         return confidence is not None and (place == 0 or confidence > _SURE)
 
 
-def check_replies(folder: Path, params: SamplingParams, *, num_replies: int, alpha: float) -> float:
-    """Test how the replies of one prompt are distributed; return the share of drafted tokens that were accepted."""
+def check_replies(
+    folder: Path, params: SamplingParams, *, num_replies: int, alpha: float, num_at_once: int = 1
+) -> float:
+    """Test how the replies of one prompt are distributed; return the share of drafted tokens that were accepted.
+
+    Args:
+        num_at_once: replies that are written, and drafted for, in common steps.
+    """
     path = write_tiny_model(folder / "tiny.gguf", seed=1)
-    settings = ModelParams(n_ctx=256, n_seq_max=2, **EXACT)
+    settings = ModelParams(n_ctx=256, n_seq_max=max(num_at_once, 2), **EXACT)
     target, draft = load_llama(path, settings), load_llama(path, settings)
     biases = tuple((token, -1000.0) for token in sorted(target.vocabulary.end_ids))
     params = msgspec.structs.replace(params, max_tokens=NUM_TOKENS, logit_bias=biases)
@@ -58,7 +64,7 @@ def check_replies(folder: Path, params: SamplingParams, *, num_replies: int, alp
     engine.speculator.referee = _WaryReferee
     engine.speculator.set_model(_WrongDrafter(draft, vocabulary_size=target.n_vocab))
     try:
-        found = list(_replies(engine, params, num_replies))
+        found = list(_replies(engine, params, num_replies, num_at_once))
     finally:
         engine.close()
     assert chance_of((_number(reply.token_ids, target.n_vocab) for reply in found), expected) > alpha
@@ -67,20 +73,25 @@ def check_replies(folder: Path, params: SamplingParams, *, num_replies: int, alp
     return sum(item.num_accepted_tokens for item in stats) / sum(item.num_drafted_tokens for item in stats)
 
 
-def _replies(engine: Engine, params: SamplingParams, count: int) -> Iterator[Finished]:
-    for seed in range(count):
-        prompt = Prompt(
-            request_id=str(seed),
-            tokens=[*_PROMPT],
-            sampling=params,
-            seed=seed,
-            received_at=0.0,
-            speculative=SpeculativeParams(mode=DraftMode.MODEL),
-        )
-        events = engine.add(prompt)
-        while engine.has_work and not any(isinstance(event, Finished) for event in events):
-            events = engine.step()
-        yield next(event for event in events if isinstance(event, Finished))
+def _replies(engine: Engine, params: SamplingParams, count: int, num_at_once: int) -> Iterator[Finished]:
+    for first in range(0, count, num_at_once):
+        seeds = range(first, min(first + num_at_once, count))
+        events: list[Event] = []
+        for seed in seeds:
+            prompt = Prompt(
+                request_id=str(seed),
+                tokens=[*_PROMPT],
+                sampling=params,
+                seed=seed,
+                received_at=0.0,
+                speculative=SpeculativeParams(mode=DraftMode.MODEL),
+            )
+            events += engine.add(prompt)
+        while engine.has_requests:
+            events += engine.step()
+        replies = [event for event in events if isinstance(event, Finished)]
+        assert len(replies) == len(seeds)
+        yield from replies
 
 
 def _joint(backend: Any, params: SamplingParams) -> Distribution:

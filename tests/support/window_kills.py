@@ -19,6 +19,7 @@ from typing import NamedTuple
 from app.paths import find_paths
 from app.store import ChatStore, Node, NodeState
 from engine import Role
+from tests.support.stored_messages import stored_messages
 from tests.support.window_driver import BEAT_S
 
 _ROOT = Path(__file__).resolve().parents[2]
@@ -45,8 +46,12 @@ class Exchange(NamedTuple):
     shown: str
 
 
-def stream_and_kill(data_dir: Path, number: int) -> list[Exchange]:
-    """Start the program, kill it at a drawn moment after the first piece of a reply, and return what was on screen."""
+def stream_and_kill(data_dir: Path, number: int, *, longest_stream_s: float = _LONGEST_STREAM_S) -> list[Exchange]:
+    """Start the program, kill it at a drawn moment after the first piece of a reply, and return what was on screen.
+
+    Args:
+        longest_stream_s: from the first piece; a reply takes half a second.
+    """
     log = data_dir.parent / f"{data_dir.name}-shown-{number}.jsonl"
     process = subprocess.Popen(
         [sys.executable, "-m", _DRIVER, str(data_dir), str(log), f"run {number}"],
@@ -59,7 +64,7 @@ def stream_and_kill(data_dir: Path, number: int) -> list[Exchange]:
     with process:
         _wait_for_text(process, log)
         # The clock of the wait is coarse enough; what counts is read from the log.
-        time.sleep(random.Random(number).uniform(0, _LONGEST_STREAM_S))
+        time.sleep(random.Random(number).uniform(0, longest_stream_s))
         killed_at = time.time()
         process.kill()
     return _exchanges(log, killed_at)
@@ -74,7 +79,7 @@ def find_losses(data_dir: Path, exchanges: list[Exchange]) -> list[str]:
     try:
         losses = [f"notice: {notice}" for notice in notices]
         store.flush()
-        nodes = [node for chat in store.iterate_chats() for node in chat.nodes]
+        nodes = stored_messages(store)
     finally:
         store.close()
     losses += [f"left open: {node.id}" for node in nodes if node.state is NodeState.OPEN]

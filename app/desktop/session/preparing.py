@@ -5,6 +5,7 @@ import uuid
 from collections import OrderedDict
 from typing import Any, NamedTuple
 
+import msgspec
 from PySide6.QtCore import QObject, Signal
 
 from app.desktop.bridge.engine_bridge import EngineBridge
@@ -12,7 +13,7 @@ from app.desktop.session.chat_adapters import engine_adapters, made_with
 from app.desktop.session.chats import Chats
 from app.desktop.session.conversation import Conversation
 from app.desktop.session.model_session import ModelSession, ModelState
-from engine import CacheDescribed, Failed, PrefillProgress, Prepare, PrepareCancelled, Prepared
+from engine import CacheDescribed, Failed, PrefillProgress, Prepare, PrepareCancelled, Prepared, Role
 
 _MAX_KNOWN = 32
 
@@ -90,19 +91,26 @@ class Preparing(QObject):
 
     def reading(self, conversation: Conversation, documents: str) -> Reading:
         """Return how far the model is with the chat and documents at its end."""
-        key = _key(self._order_of(conversation, documents, ""))
+        order = self._order_of(conversation, documents, "")
+        key = _key(order)
         if self._order is not None and _key(self._order) == key:
             if self._conversation is not None:
                 return Reading(ReadingState.LOADING)
             if self._progress is None:
                 return Reading(ReadingState.WAITING if self._is_generating() else ReadingState.READING)
             return Reading(ReadingState.READING, self._progress.num_done_tokens, self._progress.num_total_tokens - 1)
-        if key in self._done and conversation.has_model:
-            num_tokens = self._done[key].num_tokens
+        shared = _key(msgspec.structs.replace(order, chat_id=None))  # what belongs to no chat is there for all
+        done = self._done.get(key) or self._done.get(shared)
+        if done is not None and conversation.has_model:
+            num_tokens = done.num_tokens
             return Reading(ReadingState.DONE, num_tokens, num_tokens)
         return Reading(ReadingState.NONE)
 
     def _order_of(self, conversation: Conversation, documents: str, name: str) -> Prepare:
+        """Return what is to be asked: documents and a system prompt alone are kept for all chats, whatever becomes of
+        this one; its own words, and all that is private, go with it."""
+        chat = conversation.chat
+        has_words = any(message.role is not Role.SYSTEM for message in conversation.messages())
         adapters = made_with(conversation.settings.adapters)
         return Prepare(
             request_id=f"prepare-{uuid.uuid4().hex}",
@@ -110,8 +118,8 @@ class Preparing(QObject):
             name=name,
             options=conversation.prompt_options(),
             adapters=tuple(engine_adapters({"adapters": adapters})),
-            chat_id=conversation.chat.id,
-            is_private=not conversation.chat.is_kept,
+            chat_id=chat.id if has_words or chat.is_private else None,
+            is_private=not chat.is_kept,
         )
 
     def _is_generating(self) -> bool:
@@ -171,5 +179,5 @@ class Preparing(QObject):
 
 
 def _key(order: Prepare) -> Any:
-    """Return what a beginning is, whoever asked for it."""
-    return (order.messages, order.options.chat_format, order.adapters)
+    """Return what a beginning is, and whose."""
+    return (order.chat_id, order.messages, order.options.chat_format, order.adapters)

@@ -223,6 +223,7 @@ def _pages(c: Colours, px: Px) -> str:
         border-radius:{px(4)}px;padding:{px(1)}px {px(6)}px;font-size:{px(12)}px; }}
     QComboBox, QAbstractSpinBox {{ background:{c.raised};color:{c.text};border:1px solid {c.control_border};
         border-radius:{px(6)}px;padding:{px(4)}px {px(8)}px;font-size:{px(13)}px;min-height:{px(20)}px; }}
+    QComboBox:disabled {{ color:{c.muted};border-color:{c.border}; }}
     QComboBox:hover, QAbstractSpinBox:hover {{ border-color:{c.accent}; }}
     QComboBox:focus, QAbstractSpinBox:focus {{ border:2px solid {c.accent};padding:{px(3)}px {px(7)}px; }}
     QComboBox::drop-down {{ width:{px(22)}px;border:0; }}

@@ -1,15 +1,16 @@
 """AdapterRow: one LoRA adapter with its box and, once it is in use, its strength; says why it cannot be used."""
 
 from PySide6.QtCore import QT_TRANSLATE_NOOP, Signal
-from PySide6.QtWidgets import QLabel, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QWidget
 
 from app.adapter_files import FoundAdapter
-from app.desktop.rendering.plain import BREAK, breakable, isolated, shortened, tool_tip_text
+from app.desktop.rendering.plain import isolated, shortened, tool_tip_text
 from app.desktop.session.chat_adapters import MAX_SCALE
+from app.desktop.theme.look import set_look
 from app.desktop.theme.theme import Theme
-from app.desktop.widgets.check_box import CheckBox
 from app.desktop.widgets.figures import bytes_text, count_text
-from app.desktop.widgets.param_row import ParamRow, new_note
+from app.desktop.widgets.file_choice import FileChoice
+from app.desktop.widgets.param_row import ParamRow
 from engine import ParamInfo
 
 _MAX_NAME, _MAX_TEXT = 60, 300
@@ -26,7 +27,7 @@ _STRENGTH = ParamInfo(
 )
 
 
-class AdapterRow(QWidget):
+class AdapterRow(FileChoice):
     """One adapter.
 
     Signals:
@@ -38,18 +39,11 @@ class AdapterRow(QWidget):
     let_go = Signal()
 
     def __init__(self, theme: Theme, adapter: FoundAdapter, parent: QWidget | None = None) -> None:
-        super().__init__(parent)
-        self._theme = theme
-        self._scale = 1.0
         self._name = isolated(shortened(adapter.label, _MAX_NAME))
-        self.box = CheckBox(theme, self._name)
-        self.box.clicked.connect(self._on_clicked)
-        self._note: QLabel | None = None
+        super().__init__(theme, self._name, parent)
+        self._scale = 1.0
         self._strength: ParamRow | None = None
-        self._layout = QVBoxLayout(self)
-        self._layout.setContentsMargins(0, 0, 0, 0)
-        self._layout.addWidget(self.box)
-        theme.changed.connect(self._on_theme_changed)
+        self.box.clicked.connect(self._on_clicked)
         self.show_adapter(adapter)
 
     @property
@@ -66,11 +60,6 @@ class AdapterRow(QWidget):
     def scale(self) -> float:
         """Its strength, also while it is not in use."""
         return self._scale
-
-    @property
-    def note(self) -> str:
-        """What is said of it: why it cannot be used, or what it was made for."""
-        return self._note.text().replace(BREAK, "") if self._note is not None else ""
 
     @property
     def strength(self) -> ParamRow:
@@ -90,7 +79,7 @@ class AdapterRow(QWidget):
     @property
     def inputs(self) -> list[QWidget]:
         """What the Tab key reaches, in order."""
-        return [self.box, *(self._strength.inputs if self._strength is not None else [])]
+        return [*super().inputs, *(self._strength.inputs if self._strength is not None else [])]
 
     def show_adapter(self, adapter: FoundAdapter) -> None:
         """Show what became of the same file."""
@@ -113,7 +102,6 @@ class AdapterRow(QWidget):
         if adapter.base:
             facts.append(self.tr("Trained on {base}").format(base=shortened(adapter.base, _MAX_NAME)))
         self.box.setToolTip(tool_tip_text("\n".join(facts)))
-        self.box.setAccessibleDescription(note)
         self._show()
 
     def set_choice(self, *, is_on: bool, scale: float) -> None:
@@ -131,21 +119,7 @@ class AdapterRow(QWidget):
             self.strength.setVisible(self.is_on)
         if self._note is not None:
             role = "problem" if self.is_on and self._adapter.misfit else "meta"
-            if self._note.property("role") != role:
-                self._note.setProperty("role", role)
-                self._note.style().unpolish(self._note)
-                self._note.style().polish(self._note)
-
-    def _say(self, text: str) -> None:
-        if self._note is None:
-            if not text:
-                return
-            self._note = new_note("meta")
-            self._note.setMinimumWidth(1)
-            self._layout.insertWidget(1, self._note)
-            self._on_theme_changed()
-        self._note.setText(breakable(text))
-        self._note.setVisible(bool(text))
+            set_look(self._note, "role", role)
 
     def _on_clicked(self) -> None:
         self._show()
@@ -158,9 +132,6 @@ class AdapterRow(QWidget):
             self.changed.emit()
 
     def _on_theme_changed(self) -> None:
-        px = self._theme.px
-        self._layout.setSpacing(px(2))
-        if self._note is not None:
-            self._note.setContentsMargins(px(30), 0, 0, px(4))
+        super()._on_theme_changed()
         if self._strength is not None:
-            self._strength.setContentsMargins(px(30), 0, 0, px(6))
+            self._strength.setContentsMargins(self._theme.px(30), 0, 0, self._theme.px(6))

@@ -116,10 +116,16 @@ class CacheSummary(QWidget):
             self._set(self._replies, words.format(count=count_text(count), size=bytes_text(described.reply_bytes)))
 
     def _chats(self, described: CacheDescribed, source: CacheSource) -> str:
-        count = len({kept.chat_id for kept in described.kept if kept.source is source and kept.chat_id is not None})
-        if not count:
-            return self.tr("nothing")
-        return (self.tr("{count} chat") if count == 1 else self.tr("{count} chats")).format(count=count_text(count))
+        held = [kept for kept in described.kept if kept.source is source]
+        count = len({kept.chat_id for kept in held if kept.chat_id is not None})
+        num_shared = len({kept.name for kept in held if kept.chat_id is None and kept.name})
+        words = []
+        if count:
+            chats = self.tr("{count} chat") if count == 1 else self.tr("{count} chats")
+            words.append(chats.format(count=count_text(count)))
+        if num_shared:
+            words.append(self.tr("{count} read ahead").format(count=count_text(num_shared)))
+        return ", ".join(words) or self.tr("nothing")
 
     def _with_size(self, chats: str, size: int, most: int) -> str:
         if not most and not size:

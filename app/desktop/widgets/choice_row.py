@@ -43,6 +43,7 @@ class ChoiceRow(QWidget):
         label.set_whole(title)
         label.setToolTip(help_text)
         self.box = StillComboBox(theme)
+        self.box.setSizeAdjustPolicy(self.box.SizeAdjustPolicy.AdjustToContents)  # as far as there is room
         self.box.setAccessibleName(title)
         self.box.setAccessibleDescription(help_text)
         self._model = QStandardItemModel(self.box)

@@ -13,6 +13,7 @@ from app.desktop.rendering.formula_images import FormulaImages
 from app.desktop.rendering.highlighting import CodeLexer
 from app.desktop.rendering.plain import isolated, shortened, tool_tip_text
 from app.desktop.theme.glyphs import GlyphButton
+from app.desktop.theme.look import set_look
 from app.desktop.theme.theme import Theme
 from app.desktop.widgets.compare_chat import CompareChat, measure_text
 from app.desktop.widgets.elided_label import ElidedLabel
@@ -169,10 +170,7 @@ class CompareLane(QFrame):
             text = measure_text(name, values.get(name))
             label.setText(f"{text} ★" if name in best else text)
             label.setAccessibleName(self.tr("{value}, the best").format(value=text) if name in best else text)
-            if label.property("best") is not (name in best):
-                label.setProperty("best", name in best)
-                label.style().unpolish(label)
-                label.style().polish(label)
+            set_look(label, "best", name in best)
 
     def _on_theme_changed(self) -> None:
         px = self._theme.px

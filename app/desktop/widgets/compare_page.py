@@ -28,7 +28,7 @@ from app.desktop.widgets.compare_diff import DiffView
 from app.desktop.widgets.compare_result import ResultView
 from app.desktop.widgets.compare_setup_view import SetupView
 from app.desktop.widgets.elided_label import ElidedLabel
-from app.desktop.widgets.escape_key import is_escape_offered
+from app.desktop.widgets.escape_key import take_escape
 from app.desktop.widgets.plain_label import plain_label
 
 _WITH_TITLE = 560
@@ -171,10 +171,7 @@ class ComparePage(QWidget):
 
     def event(self, event: QEvent) -> bool:
         """Take the Escape key before the shortcuts of the window do."""
-        if is_escape_offered(event):
-            event.accept()
-            return True
-        return super().event(event)
+        return take_escape(event) or super().event(event)
 
     def keyPressEvent(self, event: QKeyEvent) -> None:
         """Close by Escape, the differences first."""

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from PySide6.QtCore import Signal
-from PySide6.QtWidgets import QFileDialog, QFrame, QHBoxLayout, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QFrame, QHBoxLayout, QVBoxLayout, QWidget
 
 from app.desktop.rendering.plain import isolated, shortened, tool_tip_text
 from app.desktop.session.compare_setup import ColumnSetup, ModelOption
@@ -13,6 +13,7 @@ from app.desktop.theme.theme import Theme
 from app.desktop.widgets.compare_lane import SeriesDot
 from app.desktop.widgets.compare_setup_settings import ColumnSettings
 from app.desktop.widgets.figures import bytes_text
+from app.desktop.widgets.file_dialog import ask_for_file
 from app.desktop.widgets.fold_section import FoldSection
 from app.desktop.widgets.still_combo_box import StillComboBox
 
@@ -125,11 +126,7 @@ class ColumnCard(QFrame):
 
     def _open_file(self) -> None:
         kinds = f"{self.tr('GGUF models')} (*.gguf);;{self.tr('All files')} (*)"
-        dialog = QFileDialog(self.window(), self.tr("Open a model"), self._folder, kinds)
-        dialog.setFileMode(QFileDialog.FileMode.ExistingFile)
-        dialog.fileSelected.connect(self._on_file_chosen)
-        dialog.finished.connect(dialog.deleteLater)
-        dialog.open()
+        ask_for_file(self.window(), self.tr("Open a model"), self._on_file_chosen, kinds=kinds, folder=self._folder)
 
     def _on_file_chosen(self, path: str) -> None:
         self._folder = str(Path(path).parent)

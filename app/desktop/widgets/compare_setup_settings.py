@@ -4,12 +4,13 @@ from pathlib import Path
 from typing import NamedTuple
 
 from PySide6.QtCore import Signal
-from PySide6.QtWidgets import QFileDialog, QGridLayout, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QGridLayout, QVBoxLayout, QWidget
 
 from app.desktop.rendering.plain import isolated, shortened, tool_tip_text
 from app.desktop.session.chat_adapters import MAX_SCALE
 from app.desktop.session.compare_setup import CACHE_TYPES, MAX_THREADS, ColumnSetup
 from app.desktop.theme.theme import Theme
+from app.desktop.widgets.file_dialog import ask_for_file
 from app.desktop.widgets.plain_label import plain_label
 from app.desktop.widgets.still_combo_box import StillComboBox
 from app.desktop.widgets.still_spin_box import StillNumberBox, StillSpinBox
@@ -164,11 +165,8 @@ class ColumnSettings(QWidget):
 
     def _open_file(self) -> None:
         kinds = f"{self.tr('LoRA adapters')} (*.gguf);;{self.tr('All files')} (*)"
-        dialog = QFileDialog(self.window(), self.tr("Open an adapter"), self._folder, kinds)
-        dialog.setFileMode(QFileDialog.FileMode.ExistingFile)
-        dialog.fileSelected.connect(self._on_file_chosen)
-        dialog.finished.connect(dialog.deleteLater)
-        dialog.open()
+        title = self.tr("Open an adapter")
+        ask_for_file(self.window(), title, self._on_file_chosen, kinds=kinds, folder=self._folder)
 
     def _on_file_chosen(self, path: str) -> None:
         self._folder = str(Path(path).parent)

@@ -7,7 +7,6 @@ from PySide6.QtCore import Qt, Signal
 from PySide6.QtGui import QResizeEvent
 from PySide6.QtWidgets import (
     QBoxLayout,
-    QFileDialog,
     QFrame,
     QHBoxLayout,
     QLabel,
@@ -35,6 +34,7 @@ from app.desktop.theme.theme import Theme
 from app.desktop.widgets.compare_chat_choice import ChatChoice
 from app.desktop.widgets.compare_setup_cards import ColumnCards
 from app.desktop.widgets.compare_setup_words import mode_help, summary
+from app.desktop.widgets.file_dialog import ask_for_file
 from app.desktop.widgets.plain_label import plain_label
 from app.desktop.widgets.still_combo_box import StillComboBox
 from app.desktop.widgets.still_spin_box import StillSpinBox
@@ -307,11 +307,7 @@ class SetupView(QScrollArea):
 
     def _open_prompts(self) -> None:
         kinds = f"{self.tr('Prompts')} (*.txt *.md *.json *.jsonl);;{self.tr('All files')} (*)"
-        dialog = QFileDialog(self.window(), self.tr("Open a file of prompts"), "", kinds)
-        dialog.setFileMode(QFileDialog.FileMode.ExistingFile)
-        dialog.fileSelected.connect(self._on_prompts_chosen)
-        dialog.finished.connect(dialog.deleteLater)
-        dialog.open()
+        ask_for_file(self.window(), self.tr("Open a file of prompts"), self._on_prompts_chosen, kinds=kinds)
 
     def _offer_file(self, path: str) -> None:
         if self.prompts_box.findData(path) < 0:

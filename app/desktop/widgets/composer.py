@@ -9,6 +9,7 @@ from PySide6.QtWidgets import QFrame, QHBoxLayout, QPushButton, QVBoxLayout, QWi
 
 from app.desktop.session.message_queue import QueuedMessage
 from app.desktop.theme.glyphs import GlyphButton
+from app.desktop.theme.look import set_look
 from app.desktop.theme.theme import Theme
 from app.desktop.widgets.composer_draft import Draft, can_be_edited, read_draft
 from app.desktop.widgets.composer_text import ComposerText
@@ -46,13 +47,13 @@ class Composer(QWidget):
         edit_last_requested: Up was pressed in an empty composer.
     """
 
-    submitted = Signal(str)
+    submitted = Signal(object)  # str; Qt would copy megabytes into a string of its own
     stop_requested = Signal()
     page_requested = Signal(int)
     queued_edit_requested = Signal(str)
     queued_drop_requested = Signal(str)
-    count_requested = Signal(str)
-    draft_changed = Signal(str)
+    count_requested = Signal(object)
+    draft_changed = Signal(object)
     attach_requested = Signal()
     edit_last_requested = Signal()
 
@@ -105,7 +106,7 @@ class Composer(QWidget):
         edit.document().undoCommandAdded.connect(self._pasted.forget_redo)
         self._pasted.changed.connect(self._on_rows_changed)
         self._pasted.show_requested.connect(self._on_show_pasted)
-        self._pasted.remove_requested.connect(self._on_remove_pasted)
+        self._pasted.change_requested.connect(self._on_change_pasted)
         self._queue.edit_requested.connect(self.queued_edit_requested)
         self._queue.drop_requested.connect(self.queued_drop_requested)
         self._buttons.stop_clicked.connect(self._on_stop)
@@ -330,9 +331,8 @@ class Composer(QWidget):
             self._show_parts(Draft(wanted, texts[:number] + texts[number + 1 :]))
         self.text_edit.setFocus()
 
-    def _on_remove_pasted(self, number: int) -> None:
-        texts = self._pasted.texts
-        self._put_pasted(texts[:number] + texts[number + 1 :])
+    def _on_change_pasted(self, texts: Sequence[str]) -> None:
+        self._put_pasted(texts)
         self.text_edit.setFocus()
 
     def _on_undo(self) -> None:
@@ -362,9 +362,7 @@ class Composer(QWidget):
             self._on_history(direction)
 
     def _on_focus_changed(self, has_focus: bool) -> None:
-        self._frame.setProperty("focused", has_focus)
-        self._frame.style().unpolish(self._frame)
-        self._frame.style().polish(self._frame)
+        set_look(self._frame, "focused", has_focus)
 
     def _on_theme_changed(self) -> None:
         px = self._theme.px

@@ -41,7 +41,7 @@ class ComposerText(QPlainTextEdit):
     """
 
     send_requested = Signal()
-    long_text_pasted = Signal(str)
+    long_text_pasted = Signal(object)  # str; Qt would copy megabytes into a string of its own
     page_requested = Signal(int)
     focus_changed = Signal(bool)
     undo_requested = Signal()

@@ -12,6 +12,8 @@ from app.document_text import Document
 
 CHIP_HEIGHT = 30  # about, with the space below
 _NUM_TIP_LINES, _MAX_TIP_LINE = 8, 100
+NUM_TIP_CHARS = _NUM_TIP_LINES * _MAX_TIP_LINE
+_PIECE_CHARS = 1 << 16
 
 
 class DocumentChips(QWidget):
@@ -34,7 +36,7 @@ class DocumentChips(QWidget):
         chip.setObjectName("pasteChip")
         label = ElidedLabel()
         label.setProperty("role", "meta")
-        line = document_line(item.name, len(item.text.encode("utf-8", "surrogatepass")))
+        line = document_line(item.name, num_utf8_bytes(item.text))
         label.set_whole(line)
         label.setAccessibleName(self.tr("Document: {what}").format(what=line))
         label.setToolTip(document_tip(item))
@@ -57,6 +59,14 @@ def document_line(name: str, num_bytes: int) -> str:
 
 def document_tip(item: Document) -> str:
     """Return how a document begins, as a tool tip."""
-    head = item.text[: _NUM_TIP_LINES * _MAX_TIP_LINE]
+    head = item.text[:NUM_TIP_CHARS]
     lines = [shortened(line, _MAX_TIP_LINE) for line in head.split("\n")[:_NUM_TIP_LINES]]
     return tool_tip_text("\n".join([*lines, "…"] if len(item.text) > len(head) else lines))
+
+
+def num_utf8_bytes(text: str) -> int:
+    """Return the bytes of a text; a copy of one that is megabytes takes longer than a frame."""
+    if text.isascii():
+        return len(text)
+    starts = range(0, len(text), _PIECE_CHARS)
+    return sum(len(text[start : start + _PIECE_CHARS].encode("utf-8", "surrogatepass")) for start in starts)

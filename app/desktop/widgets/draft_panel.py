@@ -3,51 +3,43 @@
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from PySide6.QtCore import QTimer, Signal
-from PySide6.QtGui import QShowEvent
-from PySide6.QtWidgets import QLabel, QPushButton, QVBoxLayout, QWidget
+from PySide6.QtCore import Signal
+from PySide6.QtWidgets import QWidget
 
-from app.desktop.rendering.plain import BREAK, breakable, isolated
+from app.desktop.rendering.plain import BREAK, isolated
 from app.desktop.theme.theme import Theme
 from app.desktop.widgets.check_box import CheckBox
 from app.desktop.widgets.choice_row import ChoiceRow
 from app.desktop.widgets.draft_row import DraftRow
-from app.desktop.widgets.draft_words import mode_options
-from app.desktop.widgets.limited_rows import LimitedRows
-from app.desktop.widgets.param_row import new_note, place_in_tab_order
-from engine import DraftMode
+from app.desktop.widgets.draft_words import mode_options, place_options
+from app.desktop.widgets.file_panel import FilePanel, say
+from app.desktop.widgets.param_row import new_note
+from engine import Device, DraftMode
 
 if TYPE_CHECKING:
     from app.draft_models import DraftCandidate
 
-_FIRST_USABLE, _FIRST_OTHERS = 8, 4
-_ROWS_AT_ONCE = 2  # so that the window is never held up
+_NUM_FIRST = 8
 
 
-class DraftPanel(QWidget):
+class DraftPanel(FilePanel[DraftRow]):
     """The choice of what drafts, and the files there are.
 
     Signals:
         mode_chosen: DraftMode.
         draft_chosen: path of the draft model; empty for none.
-        add_requested: a file is to be looked for.
+        place_chosen: layers of the draft model on the graphics processor; None places it as its model.
         tint_chosen: whether accepted drafts are to be tinted.
-        summary_changed: `summary` is another one.
-        seen: it came into view.
     """
 
     mode_chosen = Signal(object)
     draft_chosen = Signal(str)
-    add_requested = Signal()
+    place_chosen = Signal(object)
     tint_chosen = Signal(bool)
-    summary_changed = Signal(str)
-    seen = Signal()
 
     def __init__(self, theme: Theme, parent: QWidget | None = None) -> None:
-        super().__init__(parent)
-        self._theme = theme
+        super().__init__(theme, num_first=_NUM_FIRST, parent=parent)
         self._candidates: dict[str, DraftCandidate] = {}
-        self._rows: dict[str, DraftRow] = {}
         self._path = ""
         self.mode = ChoiceRow(
             theme,
@@ -57,6 +49,10 @@ class DraftPanel(QWidget):
         )
         self.mode.set_options(mode_options())
         self.mode.changed.connect(lambda: self.mode_chosen.emit(self.mode.value))
+        self.place = ChoiceRow(theme, "draft_place", self.tr("Compute drafts on"))
+        self.place.set_options(place_options())
+        self.place.changed.connect(lambda: self.place_chosen.emit(self.place.value))
+        self.place.setVisible(False)  # until there is a choice
         self._status, self._problem = new_note("meta"), new_note("problem")
         self._found_note, self._suggestion = new_note("meta"), new_note("meta")
         for note in (self._status, self._problem, self._found_note, self._suggestion):
@@ -66,38 +62,14 @@ class DraftPanel(QWidget):
         self.tint.clicked.connect(self.tint_chosen)
         self._title = new_note("meta")
         self._title.setText(self.tr("Draft model:"))
-        self._usable, self._others = LimitedRows(theme, _FIRST_USABLE), LimitedRows(theme, _FIRST_OTHERS)
-        self._others_title = new_note("meta")
         self._others_title.setText(self.tr("These cannot draft for the model:"))
-        self.add_button = QPushButton(self.tr("Add file …"))
-        self.add_button.setProperty("kind", "outline")
         self.add_button.setToolTip(self.tr("Let a model draft whose file lies elsewhere"))
-        self.add_button.clicked.connect(self.add_requested)
-        self._box = box = QVBoxLayout(self)
-        box.setContentsMargins(0, 0, 0, 0)
         for widget in (
-            *(self.mode, self._status, self._problem, self.tint, self._title, self._found_note, self._suggestion),
-            *(self._usable, self.add_button, self._others_title, self._others),
+            *(self.mode, self.place, self._status, self._problem, self.tint, self._title, self._found_note),
+            *(self._suggestion, self._usable, self.add_button, self._others_title, self._others),
         ):
-            box.addWidget(widget)
-        for group in (self._usable, self._others):
-            group.limit_changed.connect(self._refresh)
-        self._timer = QTimer(self)  # rows are built when they are first seen, a few at a time
-        self._timer.setSingleShot(True)
-        self._timer.timeout.connect(self._fill)
-        theme.changed.connect(self._on_theme_changed)
+            self._box.addWidget(widget)
         self._on_theme_changed()
-
-    @property
-    def rows(self) -> list[DraftRow]:
-        """The rows that are there, from the top."""
-        wanted = (*self._usable.wanted, *self._others.wanted)
-        return [self._rows[path] for path in wanted if path in self._rows]
-
-    @property
-    def is_filled(self) -> bool:
-        """Whether all rows that are to be seen are there."""
-        return not self._timer.isActive()
 
     @property
     def summary(self) -> str:
@@ -115,22 +87,24 @@ class DraftPanel(QWidget):
         return self._problem.text().replace(BREAK, "")
 
     @property
-    def found_note(self) -> str:
-        """What is said above the files."""
-        return self._found_note.text().replace(BREAK, "")
-
-    @property
     def suggestion(self) -> str:
         """What is said of the file that may pay."""
         return self._suggestion.text().replace(BREAK, "")
 
-    def set_choice(self, mode: DraftMode, path: str) -> None:
+    def title_of(self, path: str) -> str:
+        """Return what a file is called here; empty where it is not offered."""
+        return self._candidates[path].title if path in self._candidates else ""
+
+    def set_choice(self, mode: DraftMode, path: str, n_gpu_layers: int | None = None) -> None:
         """Show what is chosen."""
         self.mode.set_value(mode)
-        self._path = path
-        for row in self._rows.values():
-            row.set_chosen(row.path == path)
+        self.place.set_value(n_gpu_layers)
+        self._choose(path)
         self.summary_changed.emit(self.summary)
+
+    def set_devices(self, devices: Sequence[Device]) -> None:
+        """Offer a place for the draft model where there is more than the processor."""
+        self.place.setVisible(any(device.kind.endswith("gpu") for device in devices))
 
     def set_tinted(self, is_on: bool) -> None:
         """Show whether accepted drafts are tinted."""
@@ -138,8 +112,8 @@ class DraftPanel(QWidget):
 
     def set_status(self, text: str, *, problem: str = "") -> None:
         """Say what became of the choice, and what hinders it."""
-        _say(self._status, text)
-        _say(self._problem, problem)
+        say(self._status, isolated(text))
+        say(self._problem, isolated(problem))
 
     def set_found(self, candidates: Sequence["DraftCandidate"], *, note: str = "", suggestion: str = "") -> None:
         """Offer these files.
@@ -149,8 +123,8 @@ class DraftPanel(QWidget):
             suggestion: what is said of the one that may pay.
         """
         self._candidates = {str(candidate.path): candidate for candidate in candidates}
-        _say(self._found_note, note)
-        _say(self._suggestion, suggestion)
+        say(self._found_note, isolated(note))
+        say(self._suggestion, isolated(suggestion))
         self._refresh()
 
     def add(self, candidate: "DraftCandidate") -> None:
@@ -158,64 +132,32 @@ class DraftPanel(QWidget):
         self._candidates = {str(candidate.path): candidate} | self._candidates
         self._refresh()
 
-    def showEvent(self, event: QShowEvent) -> None:
-        """See QWidget; builds what was not seen before."""
-        super().showEvent(event)
-        self._timer.start()
-        self.seen.emit()
-
     def _refresh(self) -> None:
-        usable = [path for path, found in self._candidates.items() if path == self._path or not found.check.reason]
-        self._usable.set_paths(usable, always={self._path})
-        self._others.set_paths([path for path in self._candidates if path not in set(usable)], always=set())
-        self._title.setVisible(bool(self._candidates))
-        self._others_title.setVisible(bool(self._others.wanted))
-        wanted = {*self._usable.wanted, *self._others.wanted}
-        for path in [path for path in self._rows if path not in wanted]:
-            row = self._rows.pop(path)
-            row.hide()
-            row.deleteLater()
-        for path, row in self._rows.items():
-            row.show_candidate(self._candidates[path])
-            row.set_chosen(path == self._path)
-        self._timer.start()
+        usable = {path: path == self._path or not found.check.reason for path, found in self._candidates.items()}
+        self._title.setVisible(bool(usable))
+        self._offer(usable, always={self._path})
 
-    def _fill(self) -> None:
-        """Build some of the rows that are to be seen, and go on a moment later."""
-        if not self.isVisible():
-            return
-        missing = [path for path in (*self._usable.wanted, *self._others.wanted) if path not in self._rows]
-        for path in missing[:_ROWS_AT_ONCE]:
-            self._rows[path] = self._new_row(self._candidates[path])
-        for group in (self._usable, self._others):
-            group.place([self._rows[path] for path in group.wanted if path in self._rows])
-        if len(missing) > _ROWS_AT_ONCE:
-            self._timer.start()
-            return
-        usable = [self._rows[path].box for path in self._usable.wanted]
-        others = [self._rows[path].box for path in self._others.wanted]
-        chain = [self.tint, *usable, self._usable.more_button, self.add_button, *others, self._others.more_button]
-        place_in_tab_order(self.mode.box, chain)
-
-    def _new_row(self, candidate: "DraftCandidate") -> DraftRow:
-        row = DraftRow(self._theme, candidate)
-        row.set_chosen(row.path == self._path)
+    def _new_row(self, path: str) -> DraftRow:
+        row = DraftRow(self._theme, self._candidates[path])
         row.chosen.connect(lambda: self._on_row_chosen(row))
         return row
 
+    def _show_row(self, row: DraftRow) -> None:
+        row.show_candidate(self._candidates[row.path])
+        row.set_chosen(row.path == self._path)
+
+    def _first_inputs(self) -> Sequence[QWidget]:
+        return self.mode.box, self.place.box, self.tint
+
     def _on_row_chosen(self, row: DraftRow) -> None:
-        self._path = row.path if row.box.isChecked() else ""
-        for other in self._rows.values():
-            other.set_chosen(other.path == self._path)
+        self._choose(row.path if row.box.isChecked() else "")
         self.draft_chosen.emit(self._path)
 
+    def _choose(self, path: str) -> None:
+        self._path = path
+        for row in self._rows.values():
+            row.set_chosen(row.path == path)
+
     def _on_theme_changed(self) -> None:
-        px = self._theme.px
-        self._box.setSpacing(px(6))
-        for title in (self._title, self._others_title):
-            title.setContentsMargins(0, px(8), 0, 0)
-
-
-def _say(label: QLabel, text: str) -> None:
-    label.setText(breakable(isolated(text)))
-    label.setVisible(bool(text))
+        super()._on_theme_changed()
+        self._title.setContentsMargins(0, self._theme.px(8), 0, 0)

@@ -3,13 +3,12 @@
 from typing import TYPE_CHECKING
 
 from PySide6.QtCore import Signal
-from PySide6.QtWidgets import QVBoxLayout, QWidget
+from PySide6.QtWidgets import QWidget
 
-from app.desktop.rendering.plain import BREAK, breakable, isolated, shortened, tool_tip_text
+from app.desktop.rendering.plain import isolated, shortened, tool_tip_text
 from app.desktop.theme.theme import Theme
-from app.desktop.widgets.check_box import CheckBox
 from app.desktop.widgets.figures import bytes_text
-from app.desktop.widgets.param_row import new_note
+from app.desktop.widgets.file_choice import FileChoice
 
 if TYPE_CHECKING:
     from app.draft_models import DraftCandidate
@@ -17,7 +16,7 @@ if TYPE_CHECKING:
 _MAX_NAME, _MAX_TEXT = 60, 300
 
 
-class DraftRow(QWidget):
+class DraftRow(FileChoice):
     """One candidate.
 
     Signals:
@@ -27,18 +26,8 @@ class DraftRow(QWidget):
     chosen = Signal()
 
     def __init__(self, theme: Theme, candidate: "DraftCandidate", parent: QWidget | None = None) -> None:
-        super().__init__(parent)
-        self._theme = theme
-        self.box = CheckBox(theme, isolated(shortened(candidate.title, _MAX_NAME)))
+        super().__init__(theme, isolated(shortened(candidate.title, _MAX_NAME)), parent)
         self.box.clicked.connect(self.chosen)
-        self._note = new_note("meta")
-        self._note.setMinimumWidth(1)
-        self._layout = QVBoxLayout(self)
-        self._layout.setContentsMargins(0, 0, 0, 0)
-        self._layout.addWidget(self.box)
-        self._layout.addWidget(self._note)
-        theme.changed.connect(self._on_theme_changed)
-        self._on_theme_changed()
         self.show_candidate(candidate)
 
     @property
@@ -51,11 +40,6 @@ class DraftRow(QWidget):
         """What a person calls it."""
         return self.box.line
 
-    @property
-    def note(self) -> str:
-        """What is said of it: why it cannot draft, or what it takes."""
-        return self._note.text().replace(BREAK, "")
-
     def show_candidate(self, candidate: "DraftCandidate") -> None:
         """Show what became of the same file."""
         self._candidate = candidate
@@ -65,18 +49,11 @@ class DraftRow(QWidget):
         else:
             takes = self.tr("Takes {size} of memory.").format(size=bytes_text(check.memory_bytes))
             note = isolated(shortened(" ".join((takes, *check.notes)), _MAX_TEXT))
-        self._note.setText(breakable(note))
-        self._note.show()
+        self._say(note)
         self.box.setToolTip(tool_tip_text("\n".join(filter(None, (str(candidate.path), check.hint)))))
-        self.box.setAccessibleDescription(note)
         self.set_chosen(self.box.isChecked())
 
     def set_chosen(self, is_chosen: bool) -> None:
         """Show whether it is the one."""
         self.box.setChecked(is_chosen)
         self.box.setEnabled(is_chosen or not self._candidate.check.reason)  # what is in use can be let go of
-
-    def _on_theme_changed(self) -> None:
-        px = self._theme.px
-        self._layout.setSpacing(px(2))
-        self._note.setContentsMargins(px(30), 0, 0, px(4))

@@ -4,6 +4,7 @@ from PySide6.QtCore import QCoreApplication
 
 from app.desktop.rendering.plain import isolated, shortened
 from app.desktop.widgets.choice_row import Option
+from app.speculation import MAX_GPU_LAYERS
 from engine import DraftMode, DraftState, SpeculativeStats
 
 _MAX_REASON, _MAX_NAME = 300, 40
@@ -17,6 +18,15 @@ def mode_options() -> list[Option]:
         Option(DraftMode.NGRAM, _tr("N-gram"), _tr("What followed when the chat held the same words before.")),
         Option(DraftMode.MODEL, _tr("Draft model"), _tr("A smaller model with the same vocabulary.")),
         Option(DraftMode.BOTH, _tr("Both"), _tr("The chat's own words where they match for long, else the model.")),
+    ]
+
+
+def place_options() -> list[Option]:
+    """Return where a draft model can be computed; the values are numbers of its layers on the graphics processor."""
+    return [
+        Option(None, _tr("As its model"), _tr("On the processor alone where the model is, else where it fits.")),
+        Option(0, _tr("Processor")),
+        Option(MAX_GPU_LAYERS, _tr("Graphics")),
     ]
 
 

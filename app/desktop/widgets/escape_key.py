@@ -9,3 +9,11 @@ def is_escape_offered(event: QEvent) -> bool:
     if event.type() != QEvent.Type.ShortcutOverride or not isinstance(event, QKeyEvent):
         return False
     return event.key() == Qt.Key.Key_Escape
+
+
+def take_escape(event: QEvent) -> bool:
+    """Take the Escape key where it is offered, and tell whether it was."""
+    is_taken = is_escape_offered(event)
+    if is_taken:
+        event.accept()
+    return is_taken

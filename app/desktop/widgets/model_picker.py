@@ -1,16 +1,17 @@
 """ModelPicker: the button that names the model, its menu, and the progress of a load."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from pathlib import Path
 
 from PySide6.QtCore import QRectF, QSize, Qt, Signal
 from PySide6.QtGui import QKeySequence, QPainter, QPaintEvent
-from PySide6.QtWidgets import QFileDialog, QHBoxLayout, QMenu, QProgressBar, QPushButton, QWidget
+from PySide6.QtWidgets import QHBoxLayout, QMenu, QProgressBar, QPushButton, QWidget
 
 from app.desktop.rendering.plain import action_text, isolated, shortened, tool_tip_text
 from app.desktop.session.model_session import ModelSession, ModelState, Starter
 from app.desktop.theme.glyphs import paint_glyph
 from app.desktop.theme.theme import Theme
+from app.desktop.widgets.file_dialog import ask_for_file
 
 _MAX_RECENT = 5
 
@@ -171,11 +172,7 @@ class ModelPicker(QWidget):
     def open_file(self) -> None:
         """Ask for a model file."""
         kinds = f"{self.tr('GGUF models')} (*.gguf);;{self.tr('All files')} (*)"
-        dialog = QFileDialog(self.window(), self.tr("Open a model"), self._folder, kinds)
-        dialog.setFileMode(QFileDialog.FileMode.ExistingFile)
-        dialog.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
-        dialog.filesSelected.connect(self._on_files_selected)
-        dialog.open()
+        ask_for_file(self.window(), self.tr("Open a model"), self._on_file_chosen, kinds=kinds, folder=self._folder)
 
     def _on_theme_changed(self) -> None:
         self._bar.setFixedWidth(self._theme.px(90))
@@ -185,7 +182,6 @@ class ModelPicker(QWidget):
         key = QKeySequence("Ctrl+L").toString(QKeySequence.SequenceFormat.NativeText)
         return self.tr("Choose a model ({key})").format(key=key)
 
-    def _on_files_selected(self, files: Sequence[str]) -> None:
-        if files:
-            self._folder = str(Path(files[0]).parent)
-            self.model_chosen.emit(files[0])
+    def _on_file_chosen(self, path: str) -> None:
+        self._folder = str(Path(path).parent)
+        self.model_chosen.emit(path)

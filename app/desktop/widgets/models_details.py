@@ -6,15 +6,17 @@ import re
 
 from PySide6.QtCore import QDateTime, QLocale, Qt, Signal
 from PySide6.QtGui import QResizeEvent
-from PySide6.QtWidgets import QGridLayout, QHBoxLayout, QLabel, QMenu, QPushButton, QScrollArea, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QGridLayout, QHBoxLayout, QLabel, QMenu, QPushButton, QVBoxLayout, QWidget
 
 from app.desktop.itemmodels.model_list import shown_name
 from app.desktop.itemmodels.model_rows import Fact, FileRow, Fit, ModelRow
 from app.desktop.rendering.plain import isolated, shortened, tool_tip_text
 from app.desktop.theme.glyphs import GlyphButton
+from app.desktop.theme.look import set_look
 from app.desktop.theme.theme import Theme
 from app.desktop.widgets.figures import LAST_SECOND, bytes_text, count_text, parameters_text, rate_with_unit
 from app.desktop.widgets.plain_label import plain_label
+from app.desktop.widgets.scroll_area import scroll_area
 
 _MAX_TEXT = 400
 _MAX_FACTS = 12
@@ -192,10 +194,7 @@ class FileDetails(QWidget):
                 Fit.TOO_LARGE: self.tr("Does not fit: it needs {needed}, and {free} are free."),
             }[file.fit].format(**sizes)
         self._say(self._fit, text)
-        if self._fit.property("fit") != file.fit.value:
-            self._fit.setProperty("fit", file.fit.value)
-            self._fit.style().unpolish(self._fit)
-            self._fit.style().polish(self._fit)
+        set_look(self._fit, "fit", file.fit.value)
 
     def _show_facts(self, facts: list[Fact]) -> None:
         for number, (label, value) in enumerate(self._facts):
@@ -264,11 +263,7 @@ class FileDetails(QWidget):
         self._box.addStretch(1)
         self._add_buttons()
         self._add_facts()
-        self._area = QScrollArea()
-        self._area.setWidgetResizable(True)
-        self._area.setFocusPolicy(Qt.FocusPolicy.NoFocus)
-        self._area.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
-        self._area.setWidget(self._content)
+        self._area = scroll_area(self._content)
         self._none.setAlignment(Qt.AlignmentFlag.AlignCenter)
         outer = QVBoxLayout(self)
         outer.setContentsMargins(0, 0, 0, 0)

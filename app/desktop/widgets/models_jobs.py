@@ -5,6 +5,7 @@ from PySide6.QtWidgets import QFrame, QHBoxLayout, QProgressBar, QPushButton, QV
 
 from app.desktop.rendering.plain import isolated, shortened
 from app.desktop.theme.glyphs import GlyphButton
+from app.desktop.theme.look import set_look
 from app.desktop.theme.theme import Theme
 from app.desktop.widgets.plain_label import plain_label
 
@@ -78,10 +79,7 @@ class JobStrip(QFrame):
         self._text.setText(isolated(shortened(text, _MAX_CHARS)))
         self._hint.setText(isolated(shortened(hint, _MAX_CHARS)))
         self._hint.setVisible(bool(hint))
-        if self._text.property("role") != role:
-            self._text.setProperty("role", role)
-            self._text.style().unpolish(self._text)
-            self._text.style().polish(self._text)
+        set_look(self._text, "role", role)
 
     def _set_running(self, *, is_running: bool) -> None:
         self.bar.setVisible(is_running)

@@ -17,7 +17,7 @@ from app.desktop.itemmodels.model_list import ModelListModel
 from app.desktop.itemmodels.model_rows import Line, ModelRow, list_lines
 from app.desktop.rendering.plain import isolated, shortened
 from app.desktop.theme.theme import Theme
-from app.desktop.widgets.escape_key import is_escape_offered
+from app.desktop.widgets.escape_key import take_escape
 from app.desktop.widgets.models_details import FileDetails
 from app.desktop.widgets.models_folders import FolderPanel
 from app.desktop.widgets.models_head import ModelsHead
@@ -140,10 +140,7 @@ class ModelsPage(QWidget):
 
     def event(self, event: QEvent) -> bool:
         """Take the Escape key before the shortcuts of the window do."""
-        if is_escape_offered(event):
-            event.accept()
-            return True
-        return super().event(event)
+        return take_escape(event) or super().event(event)
 
     def keyPressEvent(self, event: QKeyEvent) -> None:
         """Go back a step by Escape, and from the search into the list by Down."""

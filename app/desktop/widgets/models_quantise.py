@@ -1,14 +1,10 @@
 """QuantisePanel: which levels are to be made of a file, how large each will be, and with what importance matrix."""
 
-from collections.abc import Sequence
-
 from PySide6.QtCore import Qt, Signal
 from PySide6.QtWidgets import (
-    QFileDialog,
     QHBoxLayout,
     QLabel,
     QPushButton,
-    QScrollArea,
     QSizePolicy,
     QVBoxLayout,
     QWidget,
@@ -18,11 +14,14 @@ from app.desktop.itemmodels.model_list import shown_name
 from app.desktop.itemmodels.model_rows import LevelChoice, Matrix, QuantiseOffer, QuantiseOrder
 from app.desktop.rendering.plain import isolated, shortened, tool_tip_text
 from app.desktop.theme.glyphs import GlyphButton
+from app.desktop.theme.look import set_look
 from app.desktop.theme.theme import Theme
 from app.desktop.widgets.check_box import CheckBox
 from app.desktop.widgets.figures import bytes_text
+from app.desktop.widgets.file_dialog import ask_for_file
 from app.desktop.widgets.models_details import breakable
 from app.desktop.widgets.plain_label import plain_label
+from app.desktop.widgets.scroll_area import scroll_area
 from app.desktop.widgets.still_combo_box import StillComboBox
 
 _MAX_TEXT = 400
@@ -258,15 +257,7 @@ class QuantisePanel(QWidget):
         is_text = self._matrix_kind is Matrix.TEXT
         texts, matrices = self.tr("Texts (*.txt *.md)"), self.tr("Importance matrices (*.gguf *.dat *.imatrix)")
         kinds = f"{texts if is_text else matrices};;{self.tr('All files (*)')}"
-        dialog = QFileDialog(self.window(), self.tr("Choose a file"), "", kinds)
-        dialog.setFileMode(QFileDialog.FileMode.ExistingFile)
-        dialog.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
-        dialog.filesSelected.connect(self._on_files_selected)
-        dialog.open()
-
-    def _on_files_selected(self, files: Sequence[str]) -> None:
-        if files:
-            self.set_matrix_path(files[0])
+        ask_for_file(self.window(), self.tr("Choose a file"), self.set_matrix_path, kinds=kinds)
 
     def _on_start(self) -> None:
         order = self.order
@@ -276,10 +267,8 @@ class QuantisePanel(QWidget):
     def _say(self, label: QLabel, text: str, *, role: str = "") -> None:
         label.setText(shortened(text, 2 * _MAX_TEXT))
         label.setVisible(bool(text))
-        if role and label.property("role") != role:
-            label.setProperty("role", role)
-            label.style().unpolish(label)
-            label.style().polish(label)
+        if role:
+            set_look(label, "role", role)
 
     def _build(self) -> None:
         body = QWidget()
@@ -301,11 +290,7 @@ class QuantisePanel(QWidget):
         for part in (*parts, self._disk, self.start_button):
             self._box.addWidget(part)
         self._box.addStretch(1)
-        area = QScrollArea()
-        area.setWidgetResizable(True)
-        area.setFocusPolicy(Qt.FocusPolicy.NoFocus)
-        area.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
-        area.setWidget(body)
+        area = scroll_area(body)
         outer = QVBoxLayout(self)
         outer.setContentsMargins(0, 0, 0, 0)
         outer.addWidget(area)

@@ -4,13 +4,14 @@ import dataclasses
 from collections.abc import Callable, Sequence
 
 from PySide6.QtCore import QEvent, QObject, Qt, Signal
-from PySide6.QtWidgets import QBoxLayout, QFrame, QHBoxLayout, QPushButton, QScrollArea, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QBoxLayout, QFrame, QHBoxLayout, QPushButton, QVBoxLayout, QWidget
 
 from app.desktop.rendering.plain import shortened
 from app.desktop.theme.glyphs import GlyphButton
 from app.desktop.theme.theme import Theme
 from app.desktop.widgets.crash_card import CrashCard
 from app.desktop.widgets.plain_label import plain_label
+from app.desktop.widgets.scroll_area import scroll_area
 
 _MAX_CHARS = 500
 # Buttons stand below the text where they would leave it less room than this.
@@ -107,13 +108,9 @@ class NoticeArea(QWidget):
         self._body.setObjectName("noticesBody")
         self._box = QVBoxLayout(self._body)
         self._box.setContentsMargins(0, 0, 0, 0)
-        self._area = area = QScrollArea()
+        self._area = area = scroll_area(self._body)
         area.setObjectName("notices")
         area.setFrameShape(QFrame.Shape.NoFrame)
-        area.setWidgetResizable(True)
-        area.setFocusPolicy(Qt.FocusPolicy.NoFocus)
-        area.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
-        area.setWidget(self._body)
         outer = QVBoxLayout(self)
         outer.setContentsMargins(0, 0, 0, 0)
         outer.addWidget(area)

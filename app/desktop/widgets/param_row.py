@@ -16,6 +16,7 @@ from PySide6.QtWidgets import (
 )
 
 from app.desktop.theme.glyphs import paint_glyph
+from app.desktop.theme.look import set_look
 from app.desktop.theme.theme import Theme
 from app.desktop.widgets.elided_label import ElidedLabel
 from app.desktop.widgets.plain_label import plain_label
@@ -342,10 +343,7 @@ class ParamRow(QWidget):
         self.slider.blockSignals(False)
 
     def _mark(self, fault: str) -> None:
-        if bool(self.field.property("invalid")) != bool(fault):
-            self.field.setProperty("invalid", bool(fault))
-            self.field.style().unpolish(self.field)
-            self.field.style().polish(self.field)
+        set_look(self.field, "invalid", bool(fault))
         self.field.setToolTip(fault or self._help)
 
     def _on_theme_changed(self) -> None:

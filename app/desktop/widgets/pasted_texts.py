@@ -12,15 +12,16 @@ from app.desktop.theme.glyphs import GlyphButton
 from app.desktop.theme.theme import Theme
 from app.desktop.widgets.composer_draft import can_be_edited
 from app.desktop.widgets.composer_text import is_blank_text
-from app.desktop.widgets.document_chips import document_line, document_tip
+from app.desktop.widgets.document_chips import NUM_TIP_CHARS, document_line, document_tip, num_utf8_bytes
 from app.desktop.widgets.elided_label import ElidedLabel
 from app.desktop.widgets.figures import bytes_text, count_text, tokens_text
 from app.desktop.widgets.reading_row import ReadingRow
 from app.desktop.widgets.scrolled_rows import ScrolledRows
-from app.document_text import Document, is_document, split_documents
+from app.document_text import Document, beginning_of, document, join_documents
 
 _NUM_TIP_LINES = 8
 _MAX_TIP_LINE = 100
+_MAX_NAME = 40
 
 
 class _Pasted:
@@ -28,8 +29,11 @@ class _Pasted:
 
     def __init__(self, text: str) -> None:
         self.text = text
-        self.num_lines = text.count("\n") + 1
-        self.num_bytes = len(text.encode("utf-8", "surrogatepass"))
+        self.num_bytes = num_utf8_bytes(text)
+
+    @functools.cached_property
+    def num_lines(self) -> int:
+        return self.text.count("\n") + 1
 
     @functools.cached_property
     def is_blank(self) -> bool:
@@ -41,8 +45,14 @@ class _Pasted:
 
     @functools.cached_property
     def document(self) -> Document | None:
-        documents = split_documents(self.text)[0] if is_document(self.text) else ()
-        return documents[0] if len(documents) == 1 else None
+        """How the document begins that the text is; None where it is none."""
+        return beginning_of(self.text, NUM_TIP_CHARS + 1)
+
+    @property
+    def as_document(self) -> str:
+        """The text as a document, called by its first words: the same text begins every message in the same way."""
+        first = self.text.lstrip()[: 2 * _MAX_NAME].split("\n")[0]
+        return join_documents([document(shortened(first, _MAX_NAME), self.text)], "")
 
     @property
     def preview(self) -> str:
@@ -68,12 +78,12 @@ class PastedTexts(QWidget):
     Signals:
         changed: there are others.
         show_requested: number of a text that is wanted in the text edit.
-        remove_requested: number of a text that is not wanted.
+        change_requested: the texts that are wanted in the place of these.
     """
 
     changed = Signal()
     show_requested = Signal(int)
-    remove_requested = Signal(int)
+    change_requested = Signal(object)
 
     def __init__(self, theme: Theme, parent: QWidget | None = None) -> None:
         super().__init__(parent)
@@ -217,8 +227,21 @@ class PastedTexts(QWidget):
             show.setAccessibleName(self.tr("Show: {what}").format(what=what))
             show.clicked.connect(lambda: self.show_requested.emit(number))
             row.addWidget(show)
+        if pasted.document is None and not pasted.is_blank:
+            row.addWidget(self._document_button(number, what))
         remove = GlyphButton(self._theme, "close", self._removal(pasted), size=22)
         remove.setAccessibleName(self.tr("Remove: {what}").format(what=what))
-        remove.clicked.connect(lambda: self.remove_requested.emit(number))
+        remove.clicked.connect(lambda: self._ask_for(number))
         row.addWidget(remove)
         return chip
+
+    def _document_button(self, number: int, what: str) -> QPushButton:
+        button = QPushButton(self.tr("As document"))
+        button.setProperty("kind", "small")
+        button.setToolTip(self.tr("Put the pasted text before the message, where the model can read it ahead"))
+        button.setAccessibleName(self.tr("As document: {what}").format(what=what))
+        button.clicked.connect(lambda: self._ask_for(number, self._texts[number].as_document))
+        return button
+
+    def _ask_for(self, number: int, *instead: str) -> None:
+        self.change_requested.emit((*self.texts[:number], *instead, *self.texts[number + 1 :]))

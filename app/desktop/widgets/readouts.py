@@ -8,6 +8,7 @@ from PySide6.QtCore import Qt
 from PySide6.QtWidgets import QGridLayout, QHBoxLayout, QLabel, QVBoxLayout, QWidget
 
 from app.desktop.session.turns import ReplyTurn
+from app.desktop.theme.look import set_look
 from app.desktop.theme.theme import Theme
 from app.desktop.widgets.cache_causes import cause_text
 from app.desktop.widgets.context_bar import ContextBar
@@ -295,10 +296,7 @@ class Readouts(QWidget):
     def _show_rate(self, rate: float | None) -> None:
         role = "idle" if rate is None else "number"
         self._rate.setText(rate_text(rate))
-        if self._rate.property("role") != role:
-            self._rate.setProperty("role", role)
-            self._rate.style().unpolish(self._rate)
-            self._rate.style().polish(self._rate)
+        set_look(self._rate, "role", role)
 
     def _show_running_rate(self) -> None:
         (begin_s, begin), (end_s, end) = self._points[0], self._points[-1]

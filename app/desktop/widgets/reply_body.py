@@ -15,9 +15,7 @@ from app.desktop.rendering.formula_images import FormulaImages
 from app.desktop.rendering.highlighting import CodeLexer
 from app.desktop.rendering.safe_browser import SafeBrowser, TableBrowser
 from app.desktop.theme.theme import Theme
-from app.desktop.widgets.reply_contents import MAX_SEGMENT_CHARS, Part, ReplyContents, join_blocks
-
-__all__ = ("MAX_SEGMENT_CHARS", "ReplyBody", "Segment", "join_blocks")
+from app.desktop.widgets.reply_contents import Part, ReplyContents
 
 _GAP = 10
 

@@ -51,18 +51,23 @@ class ScrolledRows(QScrollArea):
             self._box.removeWidget(row)
             row.hide()
             row.deleteLater()
-        self._rows = list(rows)
+        self._rows = []
+        self.add_rows(rows)
+        after = self.buttons
+        if focused is not None and after:
+            # From the end, for the row of the pressed button is the one that has gone.
+            place = focused if focused < len(after) else len(after) - (len(before) - focused)
+            after[max(0, min(place, len(after) - 1))].setFocus()
+
+    def add_rows(self, rows: Sequence[QWidget]) -> None:
+        """Show more rows below the others."""
+        self._rows += rows
         for row in rows:
             self._box.addWidget(row)
             row.show()  # a layout does it a moment later, and is too low until then
             for button in row.findChildren(QAbstractButton):
                 button.installEventFilter(self)
         self._update_height()
-        after = self.buttons
-        if focused is not None and after:
-            # From the end, for the row of the pressed button is the one that has gone.
-            place = focused if focused < len(after) else len(after) - (len(before) - focused)
-            after[max(0, min(place, len(after) - 1))].setFocus()
 
     def eventFilter(self, watched: QObject, event: QEvent) -> bool:
         """Bring a button that gets the focus into view."""

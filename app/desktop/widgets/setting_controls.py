@@ -3,19 +3,17 @@
 import enum
 import math
 
-from PySide6.QtCore import QCoreApplication, Qt, Signal
-from PySide6.QtGui import QWheelEvent
+from PySide6.QtCore import QCoreApplication, Signal
 from PySide6.QtWidgets import (
     QAbstractSpinBox,
-    QDoubleSpinBox,
     QLineEdit,
-    QSpinBox,
     QWidget,
 )
 
 from app.desktop.theme.theme import Theme
 from app.desktop.widgets.check_box import CheckBox
 from app.desktop.widgets.still_combo_box import StillComboBox
+from app.desktop.widgets.still_spin_box import StillNumberBox, StillSpinBox
 from app.setting_info import SettingInfo
 
 _WIDTH = 210
@@ -75,7 +73,7 @@ class SwitchControl(CheckBox):
         return self.tr("on") if value else self.tr("off")
 
 
-class WholeControl(QSpinBox):
+class WholeControl(StillSpinBox):
     """A whole number.
 
     Signals:
@@ -87,7 +85,7 @@ class WholeControl(QSpinBox):
     def __init__(self, theme: Theme, info: SettingInfo) -> None:
         super().__init__()
         self._info = info
-        _prepare(self)
+        self.setCorrectionMode(QAbstractSpinBox.CorrectionMode.CorrectToNearestValue)
         low, high = _limits(info)
         self.setRange(math.ceil(low), math.floor(high))
         self.setSingleStep(max(1, round(info.step)))
@@ -114,16 +112,12 @@ class WholeControl(QSpinBox):
         else:
             super().stepBy(steps)
 
-    def wheelEvent(self, event: QWheelEvent) -> None:
-        """Let the page scroll."""
-        event.ignore()
-
     def _on_changed(self, value: int) -> None:
         self.setSuffix(_unit(self._info, value))
         self.chosen.emit(value)
 
 
-class NumberControl(QDoubleSpinBox):
+class NumberControl(StillNumberBox):
     """A number.
 
     Signals:
@@ -135,7 +129,7 @@ class NumberControl(QDoubleSpinBox):
     def __init__(self, theme: Theme, info: SettingInfo) -> None:
         super().__init__()
         self._info = info
-        _prepare(self)
+        self.setCorrectionMode(QAbstractSpinBox.CorrectionMode.CorrectToNearestValue)
         self.setDecimals(3)
         self.setRange(*_limits(info))
         self.setSingleStep(info.step)
@@ -151,10 +145,6 @@ class NumberControl(QDoubleSpinBox):
     def text_of(self, value: float) -> str:
         """Return a value with its unit."""
         return f"{self.textFromValue(value)}{_unit(self._info, value)}"
-
-    def wheelEvent(self, event: QWheelEvent) -> None:
-        """Let the page scroll."""
-        event.ignore()
 
     def textFromValue(self, value: float) -> str:
         """Write a number without the zeros that say nothing."""
@@ -215,13 +205,6 @@ def fit_control(theme: Theme, control: QWidget, room: int) -> None:
         control.setFixedWidth(max(1, min(theme.px(_WIDTH), room)))
     if isinstance(control, QAbstractSpinBox):
         control.lineEdit().setTextMargins(theme.px(6), 0, theme.px(6), 0)  # the stylesheet has no say there
-
-
-def _prepare(box: QAbstractSpinBox) -> None:
-    """Let only typing and the arrow keys change a number; the stylesheet leaves no room for the buttons."""
-    box.setFocusPolicy(Qt.FocusPolicy.StrongFocus)
-    box.setCorrectionMode(QAbstractSpinBox.CorrectionMode.CorrectToNearestValue)
-    box.setKeyboardTracking(False)
 
 
 def _unit(info: SettingInfo, value: float) -> str:

@@ -10,7 +10,6 @@ from PySide6.QtWidgets import (
     QHBoxLayout,
     QLabel,
     QLineEdit,
-    QScrollArea,
     QVBoxLayout,
     QWidget,
 )
@@ -18,9 +17,10 @@ from PySide6.QtWidgets import (
 from app.desktop.theme.glyphs import GlyphButton
 from app.desktop.theme.theme import Theme
 from app.desktop.widgets.cache_summary import CacheSummary
-from app.desktop.widgets.escape_key import is_escape_offered
+from app.desktop.widgets.escape_key import take_escape
 from app.desktop.widgets.kept_documents import KeptDocuments
 from app.desktop.widgets.plain_label import plain_label
+from app.desktop.widgets.scroll_area import scroll_area
 from app.desktop.widgets.setting_controls import SettingControl, build_control, fit_control, translated
 from app.setting_info import SettingInfo
 from app.settings import Settings, setting_infos
@@ -154,12 +154,8 @@ class SettingsPage(QWidget):
         self._middle.addStretch()
         self._middle.addWidget(self._column)
         self._middle.addStretch()
-        self._area = QScrollArea()
+        self._area = scroll_area(body)
         self._area.setFrameShape(QFrame.Shape.NoFrame)
-        self._area.setWidgetResizable(True)
-        self._area.setFocusPolicy(Qt.FocusPolicy.NoFocus)
-        self._area.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
-        self._area.setWidget(body)
         outer = QVBoxLayout(self)
         outer.setContentsMargins(0, 0, 0, 0)
         outer.setSpacing(0)
@@ -188,10 +184,7 @@ class SettingsPage(QWidget):
 
     def event(self, event: QEvent) -> bool:
         """Take the Escape key before the shortcuts of the window do."""
-        if is_escape_offered(event):
-            event.accept()
-            return True
-        return super().event(event)
+        return take_escape(event) or super().event(event)
 
     def keyPressEvent(self, event: QKeyEvent) -> None:
         """Close by Escape."""

@@ -6,7 +6,7 @@ from PySide6.QtWidgets import QLineEdit, QWidget
 
 from app.desktop.theme.glyphs import GlyphButton, paint_glyph
 from app.desktop.theme.theme import Theme
-from app.desktop.widgets.escape_key import is_escape_offered
+from app.desktop.widgets.escape_key import take_escape
 
 _QUIET_MS = 120
 
@@ -56,10 +56,7 @@ class SearchField(QLineEdit):
 
     def event(self, event: QEvent) -> bool:
         """Keep Esc, which means something else to the window."""
-        if is_escape_offered(event):
-            event.accept()
-            return True
-        return super().event(event)
+        return take_escape(event) or super().event(event)
 
     def keyPressEvent(self, event: QKeyEvent) -> None:
         """See QWidget."""

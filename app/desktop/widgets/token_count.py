@@ -3,6 +3,7 @@
 from PySide6.QtCore import Qt
 from PySide6.QtWidgets import QLabel, QWidget
 
+from app.desktop.theme.look import set_look
 from app.desktop.widgets.figures import count_text
 
 
@@ -63,10 +64,7 @@ class TokenCount(QLabel):
         return (full, self.tr("{count} over").format(count=count)), tip
 
     def _set_warning(self, is_warning: bool) -> None:
-        if is_warning != bool(self.property("warning")):
-            self.setProperty("warning", is_warning)
-            self.style().unpolish(self)
-            self.style().polish(self)
+        set_look(self, "warning", is_warning)
 
     def _show(self) -> None:
         self.setText(self._texts[self._is_narrow])

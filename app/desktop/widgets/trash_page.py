@@ -27,8 +27,9 @@ from PySide6.QtWidgets import (
 
 from app.desktop.itemmodels.chat_list import shown_title
 from app.desktop.theme.glyphs import GlyphButton
+from app.desktop.theme.look import set_look
 from app.desktop.theme.theme import Theme
-from app.desktop.widgets.escape_key import is_escape_offered
+from app.desktop.widgets.escape_key import take_escape
 from app.desktop.widgets.figures import LAST_SECOND
 from app.desktop.widgets.plain_label import plain_label
 from app.desktop.widgets.sidebar_rows import Index, RowList, mirrored, paint_line, paint_row
@@ -156,9 +157,7 @@ class _PurgeButton(QPushButton):
     def _show(self, asks: bool) -> None:
         self._asks = asks
         self.setText(self.tr("Really delete?") if asks else self.tr("Delete for good"))
-        self.setProperty("asks", asks)
-        self.style().unpolish(self)
-        self.style().polish(self)
+        set_look(self, "asks", asks)
 
 
 class TrashPage(QFrame):
@@ -240,10 +239,7 @@ class TrashPage(QFrame):
 
     def event(self, event: QEvent) -> bool:
         """Keep Esc, which means something else to the window."""
-        if is_escape_offered(event):
-            event.accept()
-            return True
-        return super().event(event)
+        return take_escape(event) or super().event(event)
 
     def keyPressEvent(self, event: QKeyEvent) -> None:
         """See QWidget."""

@@ -86,7 +86,7 @@ def test_file_is_refused_when_it_is_huge(folder: Path):
         file.write(b"a" * 2000)
         file.truncate(documents.MAX_TEXT_BYTES + 1)  # a hole, nothing is written
     began = time.process_time()
-    assert refused(path).startswith("x.txt is too large: 8 MB; at most 8 MiB")
+    assert refused(path).startswith("x.txt is too large: 4 MB; at most 4 MiB")
     assert time.process_time() - began < 1
 
 

@@ -2,6 +2,7 @@
 
 import dataclasses
 import os
+import re
 import time
 from pathlib import Path
 
@@ -254,3 +255,9 @@ def test_other_name_of_the_level_key_is_the_same_level(folder: Path) -> None:
     check = check_draft(folder / "target.gguf", level, room=_PLENTY)
     assert check.kinship is Kinship.LEVEL
     assert not check.may_pay  # it reads as many bytes
+
+
+def test_small_size_is_told_in_a_unit_that_shows_it(folder: Path) -> None:
+    suggested = find(folder).suggestion
+    assert suggested is not None
+    assert re.search(r"takes [1-9]\d* MiB of memory", suggestion_text(suggested))

@@ -170,7 +170,7 @@ def test_full_disk_costs_nothing_but_the_lesson(
     def fail(number: int) -> None:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr("app.memory_record.os.fsync", fail)
+    monkeypatch.setattr("os.fsync", fail)
     model = loaded(tiny)
     record.note(model, reply(reckoned(model) + MIB))
     assert record.offset_bytes() == 0

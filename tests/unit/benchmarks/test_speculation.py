@@ -5,15 +5,18 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.speculation import CONTROL, DEEP, F16, Pairs, main, measure, summary
+from benchmarks.speculation import main, measure
 from benchmarks.speculation_cells import (
     BOTH,
+    CONTROL,
+    KINDS,
     NGRAM,
     OFF,
     CellFigures,
     Drafted,
     Key,
     Pair,
+    Pairs,
     Prompt,
     StepCosts,
     Whole,
@@ -23,12 +26,12 @@ from benchmarks.speculation_cells import (
     is_loop,
     load_prompts,
     median_speedup,
-    never_loses,
     plain_s,
     speedup,
-    worst,
 )
 from benchmarks.speculation_engine import DraftingEngine
+from benchmarks.speculation_record import Record
+from benchmarks.speculation_summary import DEEP, F16, OF_SERVER, kind_rows, never_loses, server_rows, summary, worst
 from benchmarks.step_costs import step_costs
 from engine import InprocClient
 from engine.backend_llama.library import library
@@ -49,13 +52,14 @@ def drafted(wall_s: float, num_tokens: int = 21, **changes: object) -> Whole:
 def test_there_are_twenty_prompts_of_many_kinds_with_names_of_their_own() -> None:
     prompts = load_prompts()
     assert len({prompt.name for prompt in prompts}) == len(prompts) == 20
-    assert {"prose", "code", "list", "copy", "extraction", "arithmetic", "translation", "cjk", "chat"} <= {
-        prompt.kind for prompt in prompts
-    }
+    kinds = [prompt.kind for prompt in prompts]
+    assert set(kinds) == set(KINDS)
+    assert kinds.count("copy") >= 4
+    assert kinds.count("code") >= 3
     for prompt in prompts:
         assert prompt.messages[-1][0] == "user"
         assert all(text == text.strip() and text for _, text in prompt.messages)
-        assert 64 <= prompt.tokens <= 256
+        assert 32 <= prompt.tokens <= 200
 
 
 def test_no_text_to_be_told_again_repeats_itself() -> None:
@@ -144,6 +148,8 @@ def test_cell_has_the_figures_of_its_pairs() -> None:
     assert cell.speedup == pytest.approx(1.5)
     assert cell.ideal == pytest.approx(3.0 / ideal)
     assert cell.share == pytest.approx(ideal / 2.0)
+    assert cell.decode == pytest.approx(2.0)
+    assert cell.ideal_decode == pytest.approx(20 / (4 * COSTS.relative(5) + 4))
     assert (cell.acceptance, cell.length) == (0.75, 4.0)
     assert cell.net_speedup == pytest.approx(1.7)
     assert cell.states == ("on",)
@@ -152,6 +158,12 @@ def test_cell_has_the_figures_of_its_pairs() -> None:
 def test_cell_without_drafts_has_no_acceptance_and_no_ideal() -> None:
     cell = cell_figures(KEY, [Pair(PLAIN, PLAIN)], COSTS)
     assert (cell.speedup, cell.ideal, cell.share, cell.acceptance, cell.length) == (1.0, None, None, None, None)
+    assert (cell.decode, cell.ideal_decode) == (1.0, None)
+
+
+def test_reply_in_one_piece_has_no_speed_behind_its_first_text() -> None:
+    cell = cell_figures(KEY, [Pair(PLAIN, Whole(ttft_s=1.2, wall_s=1.2, num_tokens=3))], COSTS)
+    assert (cell.speedup, cell.decode) == (pytest.approx(1.0), None)
 
 
 def test_cell_is_a_loop_when_most_replies_are() -> None:
@@ -162,7 +174,7 @@ def test_cell_is_a_loop_when_most_replies_are() -> None:
 
 def figures(value: float | None, *, mode: str = NGRAM, target: str = F16, kind: str = "copy") -> CellFigures:
     key = Key("p", kind, 0.0, target, mode)
-    return CellFigures(key, value, 2.0, 0.95, 0.5, 2.0, 1.1, False, ("on",))
+    return CellFigures(key, value, 2.0, 0.95, 2.5, 3.0, 0.5, 2.0, 1.1, False, ("on",))
 
 
 @pytest.mark.parametrize(
@@ -202,12 +214,41 @@ def test_summary_names_worst_cell_control_and_wins_without_loops() -> None:
         figures(1.0, mode=CONTROL),
     ]
     text = "\n".join(summary(cells))
-    assert "Worst cell: 0.99" in text
-    assert "Worst of the control (plain beside plain): 1.00" in text
+    assert "Worst of 5 cells, ngram: 0.99" in text
+    assert "Worst of 1 cells, both: 1.40" in text
+    assert "Worst of 1 cells, control, plain beside plain: 1.00" in text
     assert "Never loses, within 0.02 of the control: yes." in text
     assert "speed-up 2.80 (2.60 to 3.00)" in text
     assert "speed-up 1.40 (1.40 to 1.40)" in text
     assert summary([]) == []
+
+
+def test_kinds_have_medians_without_loops() -> None:
+    cells = [*(figures(value) for value in (1.0, 2.0, 4.0)), figures(9.0)._replace(is_loop=True)]
+    *_, row = kind_rows([*cells, figures(None, kind="prose")._replace(ideal=None, share=None)])[:-1]
+    assert row == "| F16 | ngram | copy | 0 | 4 | 1 | 2.00 | 2.00 | 0.95 | 2.50 | 3.00 | 1.00 |"
+
+
+def test_server_is_shown_beside_ours_where_both_were_measured() -> None:
+    slow = drafted(4.2)
+    pairs = {KEY: [Pair(PLAIN, drafted(2.1))], KEY._replace(mode=CONTROL): [Pair(PLAIN, PLAIN)]}
+    assert server_rows(pairs) == []
+    server = KEY._replace(target=f"{F16}{OF_SERVER}", mode="server n-gram")
+    *_, row = server_rows({**pairs, server: [Pair(slow, slow._replace(wall_s=8.4))]})
+    assert row == "| F16 | letter | 0 | off 142.9, ngram 100.0 | server off 200.0, server n-gram 400.0 | 0.50 |"
+
+
+def test_record_is_read_as_it_was_written_and_nothing_is_read_where_there_is_none(tmp_path: Path) -> None:
+    written, path = Record(tmp_path / "folder" / "run.json", "a machine"), tmp_path / "folder" / "run.json"
+    other = drafted(1.5, token_ids=(4, 5), drafted=(Drafted("ngram", 4, 16, 12),), net_speedup=1.6, state="on")
+    written.pairs[KEY] = [Pair(PLAIN, other)]
+    written.costs[F16] = COSTS
+    written.read()
+    written.write()
+    found = Record(path, "another machine")
+    found.read()
+    assert (found.machine, found.pairs, found.costs) == ("a machine", written.pairs, written.costs)
+    assert [each.name for each in path.parent.iterdir()] == ["run.json"]
 
 
 # --- the run ---
@@ -235,13 +276,26 @@ def test_replies_take_turns_and_every_cell_has_its_pairs() -> None:
     engine, pairs = Noted(), Pairs()
     prompts = load_prompts()[:2]
     texts = list(measure(dict.fromkeys((OFF, NGRAM, BOTH), engine), prompts, "t", 2, pairs))
-    assert len(texts) == 2 * 2 * 2
+    assert len(texts) == 2 * 2
     assert [mode for _, _, mode, _ in engine.asked[:4]] == [OFF, NGRAM, OFF, BOTH]
     assert [mode for _, _, mode, _ in engine.asked[-4:]] == [BOTH, OFF, NGRAM, OFF]
     assert {key.mode for key in pairs} == {NGRAM, BOTH, CONTROL}
     assert len(pairs) == 2 * 2 * 3
     assert all(len(each) == 2 for each in pairs.values())
     assert {seed for *_, seed in engine.asked} == {0, 1}
+
+
+def test_cells_that_are_there_are_not_asked_again() -> None:
+    engine, pairs, prompts = Noted(), Pairs(), load_prompts()[:2]
+    engines = dict.fromkeys((OFF, NGRAM), engine)
+    next(measure(engines, prompts, "t", 2, pairs))
+    assert not engine.asked
+    list(measure(engines, prompts[:1], "t", 2, pairs))
+    engine.asked.clear()
+    list(measure(engines, prompts, "t", 2, pairs))
+    assert {name for name, *_ in engine.asked} == {prompts[1].name}
+    list(measure(engines, prompts[:1], "t", 3, pairs))
+    assert all(len(pairs[key]) == (3 if key.prompt == prompts[0].name else 2) for key in pairs)
 
 
 def test_control_is_there_with_one_way_of_drafting() -> None:

@@ -50,7 +50,7 @@ class WatchedBackend:
         return getattr(self.inner, name)
 
     def decode(self, parts: Sequence[BatchPart]) -> DecodeStatus:
-        if tuple(parts[-1].tokens) != NEXT_TURN:
+        if tuple(parts[-1].tokens)[-len(NEXT_TURN) :] != NEXT_TURN:
             return self.inner.decode(parts)
         self.ahead += parts
         if self.fails:
@@ -101,6 +101,23 @@ def test_follow_up_evaluates_only_the_message_when_the_engine_was_idle(memory: s
 
 
 @MEMORIES
+@pytest.mark.parametrize("reason", [FinishReason.LENGTH, FinishReason.ABORT], ids=["its length", "a stop"])
+def test_follow_up_evaluates_only_the_message_when_the_reply_was_cut_off(memory: str, reason: FinishReason):
+    engine, _ = watched_engine(memory)
+    events = engine.add(asked("a", QUESTION, chat_id="c", max_tokens=9 if reason is FinishReason.LENGTH else None))
+    if reason is FinishReason.ABORT:
+        step_until(engine, events, lambda: any(len(one.generated) == 9 for one in engine._scheduler.running))
+        engine.request_abort("a")
+    step_until(engine, events, lambda: not engine.has_work)
+    first = finished(events)["a"]
+    assert first.finish_reason is reason
+    follow_up = asked("b", QUESTION, first.text, FOLLOW_UP, chat_id="c")
+    second = reply(engine, follow_up)
+    assert num_evaluated(second) == len(tokens_of(f"{FOLLOW_UP}<|im_end|>\n<|im_start|>assistant\n"))
+    assert second.text == alone(follow_up).text
+
+
+@MEMORIES
 def test_every_reply_equals_a_cold_engine_when_chats_go_on_in_all_ways(memory: str):
     engine = make_engine(memory, n_seq_max=2)
     first = alone(asked("x", QUESTION)).text
@@ -148,22 +165,20 @@ def test_ends_of_all_turns_are_read_when_several_chats_have_ended():
 @pytest.mark.parametrize(
     "prompt",
     [
-        asked("a", QUESTION, max_tokens=5),
         asked("a", QUESTION, stop=[" "]),
         make_prompt("a", QUESTION),
     ],
-    ids=["cut off by its length", "ended by a stop string", "not to be read ahead"],
+    ids=["ended by a stop string", "not to be read ahead"],
 )
-def test_nothing_is_read_when_the_model_did_not_end_its_turn_or_nobody_wants_it(prompt: Prompt):
+def test_nothing_is_read_when_a_stop_string_ended_the_reply_or_nobody_wants_it(prompt: Prompt):
     engine, backend = watched_engine()
     reply(engine, prompt)
     assert not backend.ahead
 
 
-def test_nothing_is_read_when_a_reply_is_aborted():
+def test_nothing_is_read_when_a_prompt_is_aborted():
     engine, backend = watched_engine()
     events = engine.add(asked("a", QUESTION))
-    step_until(engine, events, lambda: bool(engine._scheduler.running and engine._scheduler.running[0].generated))
     engine.request_abort("a")
     step_until(engine, events, lambda: not engine.has_work)
     assert finished(events)["a"].finish_reason is FinishReason.ABORT

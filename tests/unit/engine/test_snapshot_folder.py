@@ -71,7 +71,7 @@ def test_only_the_user_can_read_it_when_a_snapshot_is_written(open_folder: Open)
     folder = open_folder()
     put(folder, [1, 2, 3])
     modes = [path.stat().st_mode & 0o777 for path in (folder.path, *folder.path.iterdir())]
-    assert modes == [0o700, 0o600, 0o600] or os.name != "posix", "the lock is among them"
+    assert modes == [0o700, 0o600, 0o600, 0o600] or os.name != "posix", "the lock and the key are among them"
 
 
 def test_nothing_is_written_twice_when_the_same_is_handed_over_again(open_folder: Open):
@@ -223,7 +223,7 @@ def test_nothing_is_left_and_the_next_is_written_when_the_disk_refuses(
     with monkeypatch.context() as patched:
         patched.setattr(snapshot_folder, "write_snapshot", refuse)
         put(folder, [1, 2, 3])
-    assert [path.name for path in folder.path.iterdir()] == ["lock"]
+    assert sorted(path.name for path in folder.path.iterdir()) == ["key", "lock"]
     assert os.strerror(code) in caplog.text
     put(folder, [1, 2, 3])
     assert held(folder) == [[1, 2, 3]]

@@ -17,6 +17,7 @@ from app.paths import Paths, find_paths
 from app.settings import SettingsStore
 from app.store import ChatStore
 from engine import DecodeFailed, InprocClient
+from tests.support.refused_drafts import write_refused
 
 BESIDE_BARE = {"cold_ttft", "prefill_short", "prefill_long", "decode_short", "decode_long"}
 BESIDE_BARE |= {"parallel_2", "parallel_4", "parallel_8"}
@@ -178,3 +179,10 @@ def test_replay_refuses_another_model(paths: Paths, capsys: pytest.CaptureFixtur
 def test_engine_that_fails_ends_the_run_with_its_error(paths: Paths) -> None:
     with pytest.raises(DecodeFailed):
         bench(paths, name="fake:fail=1", repeats=1, prompt_tokens=16)
+
+
+def test_draft_model_that_cannot_draft_is_refused_before_anything_is_loaded(paths: Paths, tmp_path: Path) -> None:
+    target, draft = write_refused(tmp_path, "embedding model")
+    with pytest.raises(UsageError, match="embedding model") as caught:
+        bench(paths, fake_engine=False, name=str(target), draft=[str(draft)])
+    assert caught.value.hint

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from app.store import ChatStore, NodeState
+from tests.support.stored_messages import stored_messages
 
 _ROOT = Path(__file__).resolve().parents[4]
 
@@ -70,7 +71,7 @@ def find_losses(path: Path, all_written: list[Written]) -> list[str]:
     try:
         losses = [f"notice: {notice}" for notice in notices]
         store.flush()
-        nodes = {node.id: node for chat in store.iterate_chats() for node in chat.nodes}
+        nodes = {node.id: node for node in stored_messages(store)}
         for written in all_written:
             for node_id, length in written.finals.items():
                 node = nodes.get(node_id)

@@ -16,6 +16,7 @@ from app.store.pages import PageFile
 from app.store.recovery import recover
 from app.store.schema import connect_to_write
 from engine import Role
+from tests.support.stored_messages import stored_messages
 from tests.unit.app.store.conftest import OpenStore
 from tests.unit.app.store.samples import add_chat, begin_reply, load, shown
 
@@ -56,7 +57,7 @@ def damaged_file(path: Path, sound_file: Path) -> Callable[[Callable[[bytearray]
 
 def contents_of(store: ChatStore) -> set[str]:
     """Return the texts of all messages."""
-    return {node.content for chat in store.iterate_chats() for node in chat.nodes}
+    return {node.content for node in stored_messages(store)}
 
 
 ALL_TEXTS = {text for number in range(NUM_CHATS) for text in texts_of(number)}
@@ -239,7 +240,7 @@ def test_new_message_after_recovery_has_the_greatest_number(
 ) -> None:
     damaged_file(lambda content: blank(content, 0, PAGE))
     store = open_store()
-    numbers = [node.number for chat in store.iterate_chats() for node in chat.nodes]
+    numbers = [node.number for node in stored_messages(store)]
     row = store.list_chats()[0]
     node = NewNode(chat_id=row.id, parent_id=load(store, row.id).active_leaf, role=Role.USER, content="new")
     store.add_node(node)

@@ -240,15 +240,6 @@ def test_unshown_variant_leaves_the_path_unless_it_goes_on_from_its_end(store: C
     assert shown(store, chat_id) == ["q", "a", "r"]
 
 
-def test_all_chats_can_be_walked_through_the_oldest_first(store: ChatStore) -> None:
-    for title in ("one", "two"):
-        add_chat(store, f"text of {title}", title=title)
-    assert [(chat.row.title, chat.nodes[0].content) for chat in store.iterate_chats()] == [
-        ("one", "text of one"),
-        ("two", "text of two"),
-    ]
-
-
 def test_many_threads_read_and_write_at_once(store: ChatStore) -> None:
     chat_id, _ = add_chat(store)
     faults: list[BaseException] = []

@@ -111,7 +111,6 @@ def test_another_thread_count_begins_with_the_ratios_of_the_nearest() -> None:
     assert times.expected(1, num_threads=2) == pytest.approx(0.004)
     assert times.expected(8, num_threads=2) == pytest.approx(0.004 * machine.seconds[8] / machine.seconds[1], rel=0.05)
     assert times.expected(1, num_threads=1) == pytest.approx(machine.seconds[1])
-    assert times.num_seen(1, num_threads=2) == 1
 
 
 def test_first_step_of_a_length_is_not_believed_wholly_when_it_was_interrupted() -> None:
