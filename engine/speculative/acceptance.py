@@ -28,15 +28,16 @@ _PLACE_BUCKETS = [bisect_right(_PLACE_EDGES, place) for place in range(100)]
 _PRIOR_TOKENS = 4.0  # the fixed prior counts as much as so many tokens
 # What was seen in all chats counts, for one chat, as so many at most: chats differ in what they repeat more than in how
 # well a draft model follows them.
-_MATCH_WEIGHT, _MODEL_WEIGHT = 12.0, 60.0
+_MATCH_WEIGHT, _MODEL_WEIGHT = 12.0, 40.0
 _LEAST_WEIGHT, _TAKE_OVER = 6.0, 0.4  # so far down goes that weight, by so much for each token judged in the chat
-_MATCH_KEEP, _MODEL_KEEP, _WIDE_KEEP = 0.96, 0.992, 0.997  # of the counts, at each further token
+_MATCH_KEEP, _MODEL_KEEP, _WIDE_KEEP = 0.96, 0.981, 0.997  # of the counts, at each further token
 _CAUTION, _HOPE = 1.0, 3.0  # standard deviations
 _DEVIATIONS, _WIDE_TRUST = 1.5, 0.25
 _RISKY_TOKENS = 8.0
 _CURIOSITY = 0.2
-_EMPTY_KEEP, _EMPTY_DRAFTS = 0.9, 4.0  # of its counts, at each draft; it is drawn to none by as much as so many
-_PRIOR_STEPS, _LEAST_PRIOR_STEPS, _WIDE_STEPS = 100.0, 100.0, 30.0
+_EMPTY_KEEP, _EMPTY_DRAFTS = 0.9, 2.0  # of its counts, at each draft; it is drawn to none by as much as so many
+_PRIOR_STEPS, _LEAST_PRIOR_STEPS, _WIDE_STEPS = 100.0, 10.0, 30.0
+_STEP_DEVIATION, _SURPRISE = 0.4, 7.0  # of the speed of a step; squared deviations of the mean, beyond which it counts
 _CHAT_STEP_KEEP, _WIDE_STEP_KEEP = 0.988, 0.995
 _DOUBT = 0.3  # deviation of the speed of one step with the draft model
 _ENOUGH_STEPS, _ENOUGH_TOKENS = 4.0, 8.0
@@ -62,11 +63,11 @@ class _Counts:
 class _ChatCounts(_Counts):
     """Fading counts of one chat, drawn towards what all chats showed when its reply began."""
 
-    def __init__(self, wide: _Counts, most_weight: float, keep: float, *, is_twice: bool = False) -> None:
+    def __init__(self, wide: _Counts, most_weight: float, keep: float, *, is_wide_own: bool = False) -> None:
         super().__init__(wide.priors)
         self._wide, self._most_weight, self._keep = wide, most_weight, keep
         self._weight = [most_weight] * len(wide.priors)
-        self._is_twice = is_twice
+        self._is_wide_own = is_wide_own  # whether what a chat has shown counts for it among all chats too
         self._own = _Counts(wide.priors)  # this chat's share of the wide counts: not to be counted twice
         self._others = [0] * len(wide.priors)  # tokens of other chats
         self.begin()
@@ -93,7 +94,7 @@ class _ChatCounts(_Counts):
         if self._weight[bucket] > _LEAST_WEIGHT:  # the chat's own evidence takes over
             self._weight[bucket] -= _TAKE_OVER
         self._wide.note(bucket, _WIDE_KEEP, is_accepted=is_accepted)
-        if not self._is_twice:
+        if not self._is_wide_own:
             self._own.note(bucket, _WIDE_KEEP, is_accepted=is_accepted)
 
     def mean(self, bucket: int) -> float:
@@ -154,7 +155,7 @@ class Acceptance:
     """
 
     def __init__(self, wide: _Wide) -> None:
-        self._match = _ChatCounts(wide.match, _MATCH_WEIGHT, _MATCH_KEEP, is_twice=True)
+        self._match = _ChatCounts(wide.match, _MATCH_WEIGHT, _MATCH_KEEP, is_wide_own=True)
         self._place = _ChatCounts(wide.place, _MODEL_WEIGHT, _MODEL_KEEP)
         self._confidence = _ChatCounts(wide.confidence, _MODEL_WEIGHT, _MODEL_KEEP)
         self._steps, self._wide_steps = _Steps(), wide.steps
@@ -178,7 +179,7 @@ class Acceptance:
         own.fade(_WIDE_STEP_KEEP ** (others - self._other_steps))
         self._other_steps = others
         self._num_before = max(wide.number - own.number, 0.0)
-        share = min(1.0, _WIDE_STEPS / self._num_before) if others else 0.0
+        share = min(1.0, _WIDE_STEPS / self._num_before) if self._num_before else 0.0
         self._prior_worth, self._prior_spent = share * (wide.worth - own.worth), share * (wide.spent - own.spent)
 
     def after_match(self, length: int, number: int) -> list[float]:
@@ -254,8 +255,11 @@ class Acceptance:
         Args:
             worth, spent: what the next one is expected to be; it counts the less the more was seen.
         """
-        # The first steps say little that the tokens judged in them do not say better.
-        weight = max(_PRIOR_STEPS - self._steps.number, _LEAST_PRIOR_STEPS)
+        # Steps say little that the tokens judged in them do not say better, unless they clearly say something else.
+        steps, weight = self._steps, _PRIOR_STEPS
+        off = (worth * steps.spent / (spent * steps.worth) - 1.0) / _STEP_DEVIATION if steps.worth else 0.0
+        if (surprise := off * off * steps.number / _SURPRISE) > 1.0:
+            weight = max(weight / surprise, _LEAST_PRIOR_STEPS)
         worth = worth * weight + self._prior_worth + self._steps.worth
         return worth / (spent * weight + self._prior_spent + self._steps.spent)
 

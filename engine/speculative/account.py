@@ -12,6 +12,7 @@ _GRANT_AFTER_LOSS, _LEAST_GRANT = 0.6, 0.4  # of that after each reply in which 
 _SPENT_SHARE = 0.005  # and of the time it has taken so far
 _READING_SHARE = 0.5  # of both, for reading by a draft model that is not known to pay
 _HOPEFUL_READING_SHARE = 0.8  # and by one that may well
+_OVERDRAWN_SHARE = 1.0  # of both, that a draft which is known to pay may lose once they are lost
 _JUDGED_STEPS = 3
 
 
@@ -112,8 +113,8 @@ class Account:
         return self._own_s + self._gained_s
 
     def floor_s(self, seconds: float) -> float:
-        """Return what a draft that is known to pay may lose: the allowance, and `seconds` until it is lost twice."""
-        return max(self.allowance_s, seconds if self.allowance_s > -self._own_s else 0.0)
+        """Return what a draft that is known to pay may lose: the allowance, and `seconds` until more is lost."""
+        return max(self.allowance_s, seconds if self.allowance_s > -_OVERDRAWN_SHARE * self._own_s else 0.0)
 
     @property
     def exploring_s(self) -> float:

@@ -31,7 +31,7 @@ _HOPEFUL = 0.9  # acceptance at most; where what may be hoped for would not pay,
 _FORGIVING_STEPS = 1000.0  # after which anything may be hoped for again
 _MOST_PROBE, _BURST = 4, 2
 _MOST_PROBE_STEPS = 1024
-_HOPE = 1.0
+_HOPE = 1.0  # deviations by which the draft model may be faster than it seems
 _DRAFT_GUESS = 0.3  # of a plain step: a token of the draft model, before one was seen
 
 
