@@ -226,8 +226,12 @@ def test_code_widget_stays_when_its_fence_closes(desk: Any) -> None:
 def test_code_is_coloured_when_the_block_ends(desk: Any) -> None:
     desk.reply("go", "```python\nimport os\n```\n")
     block = desk.view.rows[-1].body.code_blocks[0]
-    formats = block.text_widget.document().firstBlock().layout().formats()
-    assert [(f.start, f.length) for f in formats][:1] == [(0, 6)]
+
+    def formats() -> list[tuple[int, int]]:
+        return [(f.start, f.length) for f in block.text_widget.document().firstBlock().layout().formats()]
+
+    desk.qtbot.waitUntil(lambda: bool(formats()))  # the first code of a language is lexed beside this thread
+    assert formats()[:1] == [(0, 6)]
 
 
 def test_stopped_reply_is_marked_and_kept(desk: Any) -> None:
