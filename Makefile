@@ -39,8 +39,9 @@ install-test:
 	@$(INSTALL) --test
 	@$(RUN) packaging/check_system.py
 
+# Three at a time on two cores: windows and processes under test wait for each other a tenth of the time.
 test: install-test
-	$(OFFSCREEN) $(RUN) -m pytest -n 2 --dist loadfile $(ARGS)
+	$(OFFSCREEN) $(RUN) -m pytest -n 3 --dist loadfile $(ARGS)
 
 check: install-test
 	$(RUN) -m ruff check $(CHECKED)
