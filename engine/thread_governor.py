@@ -39,6 +39,7 @@ class StepKind(enum.Enum):
     SHARED = "shared"  # one token of each of several replies
     VERIFY = "verify"  # drafted tokens behind one of a reply's
     PREFILL = "prefill"
+    SHORT_PREFILL = "short_prefill"  # a question behind what is cached: a token of it costs up to twice one of a long step
 
 
 class ThreadGovernor:
@@ -82,7 +83,7 @@ class ThreadGovernor:
             return
         lane, before = self._lanes[kind], self._lanes[kind].settled
         lane.note(count, (num_tokens, num_context), seconds, self.limit, self._clock())
-        if lane.settled != before and kind is not StepKind.PREFILL:
+        if lane.settled != before and kind not in (StepKind.PREFILL, StepKind.SHORT_PREFILL):
             for other in self._lanes.values():
                 if other is not lane:
                     other.follow(lane.settled)

@@ -22,6 +22,7 @@ _LIMIT_EVERY_S, _OTHERS_EVERY_S = 1.0, 0.25
 _BUSY_CORES = 0.5
 _PERFORMANCE_SHARE = 0.6  # of the strongest core's capacity: slower ones would keep it waiting at every barrier
 _CALIBRATION_S, _CALIBRATION_STEP_S = 0.2, 0.03
+_SHORT_PREFILL = 64  # tokens: up to here each costs more than one of a long step, and most questions are not longer
 
 
 def default_threads() -> int:
@@ -181,7 +182,8 @@ def _work_of(parts: Sequence[BatchPart]) -> tuple[StepKind, int, int]:
     num_tokens, num_drafted = sum(len(part.tokens) for part in parts), sum(part.num_drafted for part in parts)
     context = sum(len(part.tokens) * (part.start + len(part.tokens) // 2) for part in parts) // num_tokens
     if num_tokens > len(parts) + num_drafted:
-        return StepKind.PREFILL, num_tokens, context
+        is_short = num_tokens <= _SHORT_PREFILL
+        return StepKind.SHORT_PREFILL if is_short else StepKind.PREFILL, num_tokens, context
     if num_drafted:
         return StepKind.VERIFY, num_tokens, context
     return StepKind.DECODE if num_tokens == 1 else StepKind.SHARED, num_tokens, context

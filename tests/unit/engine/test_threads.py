@@ -236,7 +236,7 @@ def test_prompts_follow_replies_until_a_count_of_their_own_is_found():
     (event,) = rig.steps(60, num_rows=3)
     assert (event.num_threads, event.num_prefill_threads) == (1, 1)
     rig.is_disturbed = False  # as if a neighbour cost prompts nothing
-    told = rig.steps(60, num_tokens=30)
+    told = rig.steps(60, num_tokens=300)
     assert [(event.num_threads, event.num_prefill_threads) for event in told] == [(1, 2)]
 
 
