@@ -39,7 +39,7 @@ class StepKind(enum.Enum):
     SHARED = "shared"  # one token of each of several replies
     VERIFY = "verify"  # drafted tokens behind one of a reply's
     PREFILL = "prefill"
-    SHORT_PREFILL = "short_prefill"  # a question behind what is cached: a token of it costs up to twice one of a long step
+    SHORT_PREFILL = "short_prefill"  # a question behind what is cached: each token costs up to twice one of a long step
 
 
 class ThreadGovernor:
