@@ -52,6 +52,7 @@ check: install-test
 
 soak: install-test
 	$(OFFSCREEN) $(RUN) -m pytest -m soak --timeout=7200 tests/soak tests/e2e $(ARGS)
+	$(OFFSCREEN) $(RUN) -m pytest -n 2 --dist loadfile -m hypothesis --hypothesis-profile=explore tests
 
 bench: install-test
 	$(RUN) -m benchmarks.engine $(ARGS)

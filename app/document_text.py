@@ -44,7 +44,7 @@ def split_documents(content: str) -> tuple[tuple[Document, ...], str]:
         found = content.find(end, head.end())
         if found < 0:
             break
-        read = Document(head[2], content[head.end() : found])
+        read = document(head[2], content[head.end() : found])
         if _block(read) != content[place : found + len(end)]:
             break  # nobody but `join_documents` is believed
         documents.append(read)

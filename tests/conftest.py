@@ -8,6 +8,7 @@ import tempfile
 from collections.abc import Callable, Generator, Iterator
 from pathlib import Path
 
+import hypothesis
 import pytest
 
 from tests.support import guards
@@ -17,6 +18,11 @@ _QT_GUARD = guards.QtMessageGuard()
 _HAS_FAILED = pytest.StashKey[bool]()
 _HOME = pytest.StashKey[Path]()
 _numbers = itertools.count()
+
+# A change is judged by the same examples on every machine; `--hypothesis-profile=explore` draws others, in `make soak`.
+hypothesis.settings.register_profile("fixed", deadline=None, derandomize=True)
+hypothesis.settings.register_profile("explore", deadline=None)
+hypothesis.settings.load_profile("fixed")
 
 
 def pytest_configure(config: pytest.Config) -> None:

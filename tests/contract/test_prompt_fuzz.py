@@ -113,7 +113,7 @@ def encoder(request: pytest.FixtureRequest, renderer: TemplateRenderer) -> Promp
     return encoder
 
 
-@settings(max_examples=60, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
+@settings(max_examples=60, suppress_health_check=list(HealthCheck))
 @given(chat=_chats(), options=_options())
 def test_drawn_chat_forges_nothing(encoder: PromptEncoder, chat: list[ChatMessage], options: PromptOptions) -> None:
     vocabulary = encoder._vocabulary

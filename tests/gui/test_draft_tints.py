@@ -93,7 +93,7 @@ def tinted(theme: Theme, qapp: object) -> Tinted:
     return show
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @example(pieces=[(True, "**{}**"), (False, " {}"), (True, "\r\n\r\n- {}"), (True, "\r\n- {}")])
 @given(
     pieces=st.lists(

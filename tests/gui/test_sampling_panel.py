@@ -229,8 +229,9 @@ def test_used_seed_is_shown_and_pinned(panel: SamplingPanel, qtbot: QtBot, seed:
     assert not panel.pin_button.isEnabled()
 
 
+@pytest.mark.usefixtures("qapp")
 @given(st.lists(st.text(min_size=1, max_size=5), max_size=3))
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=80)
 def test_stop_strings_survive_being_written_as_lines(strings: list[str]) -> None:
     edit = QPlainTextEdit(stop_lines(tuple(strings)))
     assert stop_strings(edit.toPlainText()) == tuple(strings)

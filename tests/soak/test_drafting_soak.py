@@ -26,7 +26,7 @@ def test_both_caches_are_right_after_aborts_at_random_points(name: str, n_ctx: i
                 life.live(NUM_ABORTS)
 
 
-@settings(max_examples=1000, deadline=None)
+@settings(max_examples=1000)
 @given(
     st.lists(ACTIONS, max_size=40), SHAPES, st.sampled_from(["", "window=40"]), st.sampled_from([0.0, 0.5, 0.9, 1.0])
 )

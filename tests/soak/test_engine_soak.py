@@ -44,7 +44,7 @@ NUM_CACHE_LIVES = 2000
 NUM_KILLS = 200
 NUM_COMMANDS = 3000
 NUM_FUZZED = 200_000
-_QUIET: dict[str, Any] = {"deadline": None, "derandomize": True, "suppress_health_check": list(HealthCheck)}
+_QUIET: dict[str, Any] = {"suppress_health_check": list(HealthCheck)}
 _KNOWN: dict[tuple, Finished] = {}
 
 

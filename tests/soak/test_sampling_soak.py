@@ -26,7 +26,7 @@ def sample_with_drawn_settings(path: str) -> None:
 
     table = TokenTable(backend.vocabulary)
 
-    @settings(max_examples=NUM_SETTINGS, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
+    @settings(max_examples=NUM_SETTINGS, suppress_health_check=list(HealthCheck))
     @given(params=values_of(SamplingParams))
     def draw(params: SamplingParams) -> None:
         try:

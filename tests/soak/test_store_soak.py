@@ -48,6 +48,6 @@ class LongHistory(StoreHistory):
 
 
 LongHistory.TestCase.settings = settings(
-    max_examples=100, stateful_step_count=60, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck)
+    max_examples=100, stateful_step_count=60, suppress_health_check=list(HealthCheck)
 )
 TestLongHistories = LongHistory.TestCase

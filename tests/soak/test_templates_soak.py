@@ -13,7 +13,7 @@ NUM_TEMPLATES = 2000
 def test_next_chat_is_rendered_whatever_the_template_was() -> None:
     renderer = TemplateRenderer()
 
-    @settings(max_examples=NUM_TEMPLATES, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
+    @settings(max_examples=NUM_TEMPLATES, suppress_health_check=list(HealthCheck))
     @given(template=template_texts())
     def draw(template: str) -> None:
         check_template(renderer, template)

@@ -126,9 +126,7 @@ def _load(path: str) -> LlamaBackend:
 
 
 def _drawing(count: int) -> Callable[[Any], Any]:
-    return settings(
-        max_examples=count, deadline=None, derandomize=True, database=None, suppress_health_check=list(HealthCheck)
-    )
+    return settings(max_examples=count, database=None, suppress_health_check=list(HealthCheck))
 
 
 def _is_text(piece: bytes) -> bool:

@@ -4,7 +4,7 @@ import os
 from pathlib import Path
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from app import text_decoding
@@ -64,6 +64,7 @@ _MARKS = ('<document name="a.md">\n', '<document-2 name="a">\n', '<document name
 _PARTS = st.sampled_from([*_MARKS, "\n</document-2>\n\n", "text", "</document>", "\n"])
 
 
+@example('<document name="a  b">\n\n</document>\n\n', 1)
 @given(st.lists(_PARTS, max_size=7).map("".join), st.integers(1, 9))
 def test_beginning_is_that_of_the_only_document_when_a_text_is_taken_apart(text: str, num_chars: int):
     documents, rest = split_documents(text)

@@ -177,7 +177,7 @@ MARKS = ["", "\n", "</document>", "\n</document>\n\n", '<document name="x">\n', 
 TEXTS = st.text(max_size=40) | st.sampled_from(MARKS)
 
 
-@settings(max_examples=300, deadline=None, derandomize=True)
+@settings(max_examples=300)
 @given(parts=st.lists(st.tuples(NAMES, TEXTS), max_size=4), question=TEXTS)
 def test_message_comes_apart_as_it_was_put_together(parts: list[tuple[str, str]], question: str):
     made = tuple(document(name, text) for name, text in parts)
@@ -187,7 +187,7 @@ def test_message_comes_apart_as_it_was_put_together(parts: list[tuple[str, str]]
     assert back[: len(made)] == made
 
 
-@settings(max_examples=300, deadline=None, derandomize=True)
+@settings(max_examples=300)
 @given(content=st.lists(TEXTS | st.just('<document name="a">\nb\n</document>\n\n'), max_size=6).map("".join))
 def test_any_message_is_whole_again_when_it_was_taken_apart(content: str):
     assert join_documents(*split_documents(content)) == content

@@ -39,7 +39,7 @@ layers = st.tuples(all_params, all_params).map(lambda pair: changed_values(*pair
 
 
 @given(all_params, all_params)
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 def test_changed_values_give_the_settings_back_through_a_file(wanted: SamplingParams, base: SamplingParams) -> None:
     values = changed_values(wanted, base)
     assert json.loads(json.dumps(values)) == values
@@ -51,13 +51,13 @@ def test_changed_values_give_the_settings_back_through_a_file(wanted: SamplingPa
 
 
 @given(all_params)
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 def test_settings_written_whole_are_read_as_well(wanted: SamplingParams) -> None:
     assert resolve({}, {}, msgspec.to_builtins(wanted)).params == wanted
 
 
 @given(layers, layers, layers)
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 def test_keeping_the_settings_of_a_chat_changes_nothing_in_it(
     app: dict[str, Any], model: dict[str, Any], chat: dict[str, Any]
 ) -> None:

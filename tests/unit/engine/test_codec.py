@@ -32,7 +32,7 @@ def _decode(message: Any):
 
 
 @pytest.mark.parametrize("message_type", MESSAGES)
-@settings(max_examples=25, deadline=None, derandomize=True)
+@settings(max_examples=25)
 @given(data=st.data())
 def test_message_comes_back_equal_when_it_crosses_the_border(message_type: type[msgspec.Struct], data: st.DataObject):
     message = data.draw(structs(message_type))
@@ -42,7 +42,7 @@ def test_message_comes_back_equal_when_it_crosses_the_border(message_type: type[
 
 
 @pytest.mark.parametrize("message_type", MESSAGES)
-@settings(max_examples=3, deadline=None, derandomize=True)
+@settings(max_examples=3)
 @given(data=st.data())
 def test_message_is_refused_when_it_comes_from_the_wrong_side(message_type: type[msgspec.Struct], data: st.DataObject):
     message = data.draw(structs(message_type))
@@ -87,7 +87,7 @@ def test_well_formed_data_is_refused_when_it_is_no_message(value: object):
             decode(data)
 
 
-@settings(max_examples=300, deadline=None, derandomize=True)
+@settings(max_examples=300)
 @given(data=st.binary(max_size=60))
 def test_nothing_but_a_refusal_comes_when_bytes_are_random(data: bytes):
     check_fuzz(decode_command, data)

@@ -670,7 +670,7 @@ def test_every_request_fails_once_when_the_model_goes():
 KNOWN: dict[tuple, Finished] = {}
 
 
-@settings(max_examples=120, deadline=None, derandomize=True)
+@settings(max_examples=120)
 @given(actions=st.lists(ACTIONS, min_size=1, max_size=14), shape=SHAPES, memory=MEMORIES)
 def test_each_request_ends_once_with_the_text_of_a_lone_engine_when_schedules_are_random(actions, shape, memory):
     check_schedule(actions, shape, KNOWN, memory)

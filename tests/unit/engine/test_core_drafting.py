@@ -230,7 +230,7 @@ def test_a_draft_model_can_go_and_come_while_a_reply_is_written():
     assert finished(events)["a"].token_ids == alone(prompt).token_ids
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 @given(st.lists(ACTIONS, max_size=25), SHAPES, st.sampled_from(["", "window=40"]), st.sampled_from([0.2, 0.9]))
 def test_each_request_ends_once_with_the_text_of_a_lone_engine_when_schedules_draft(actions, shape, memory, right):
     check_schedule(actions, shape, {}, memory, draft=f"draft_right={right}")

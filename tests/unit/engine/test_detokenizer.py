@@ -3,7 +3,7 @@
 import itertools
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from engine.detokenizer import Detokenizer
@@ -60,7 +60,6 @@ def test_replacement_marks_come_at_the_earliest_moment_when_bytes_are_no_text(pi
     assert _feed(pieces) == expected
 
 
-@settings(deadline=None, derandomize=True)
 @given(data=st.binary(max_size=40), places=st.lists(st.integers(0, 40), max_size=8))
 def test_text_equals_that_of_all_bytes_at_once_when_they_are_cut_anyhow(data: bytes, places: list[int]):
     borders = sorted({0, len(data), *(place % (len(data) + 1) for place in places)})
@@ -70,7 +69,6 @@ def test_text_equals_that_of_all_bytes_at_once_when_they_are_cut_anyhow(data: by
         text.encode("utf-8")
 
 
-@settings(deadline=None, derandomize=True)
 @given(text=st.text(max_size=30))
 def test_no_mark_is_shown_when_the_bytes_are_valid(text: str):
     shown = _feed([bytes([value]) for value in text.encode()])

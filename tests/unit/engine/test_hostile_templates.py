@@ -122,7 +122,7 @@ def test_nothing_is_printed_when_a_template_is_compiled_with_warnings(
     assert capfd.readouterr() == ("", "")
 
 
-@settings(max_examples=300, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
+@settings(max_examples=300, suppress_health_check=list(HealthCheck))
 @given(template=template_texts())
 def test_next_chat_is_rendered_when_a_template_was_drawn(template: str, own_renderer: TemplateRenderer) -> None:
     check_template(own_renderer, template)

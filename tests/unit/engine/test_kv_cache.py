@@ -236,7 +236,7 @@ def test_slots_run_out_and_come_back_when_they_are_taken_and_released():
 # --- the longest common beginning, against trying all ---
 
 
-@settings(max_examples=400, deadline=None, derandomize=True)
+@settings(max_examples=400)
 @given(shared=TOKENS, left=TOKENS, right=TOKENS)
 def test_common_beginning_is_the_longest_there_is_when_texts_are_split_anyhow(shared, left, right):
     cache, _ = make()
@@ -261,5 +261,5 @@ def test_common_beginning_is_found_when_lists_are_long(length: int, differs_at: 
 
 # --- any order of events ---
 
-CacheMachine.TestCase.settings = settings(max_examples=120, stateful_step_count=30, deadline=None, derandomize=True)
+CacheMachine.TestCase.settings = settings(max_examples=120, stateful_step_count=30)
 TestCacheInAnyOrder = CacheMachine.TestCase

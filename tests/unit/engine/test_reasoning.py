@@ -111,7 +111,7 @@ def test_frames_of_the_channels_are_not_shown_when_a_family_has_them(text, expec
 _BITS = ["<think>", "</think>", "<", "think>", "`", "```", "\n", " ", "abc", "é", "</", '"']
 
 
-@settings(max_examples=300, deadline=None, derandomize=True)
+@settings(max_examples=300)
 @given(
     bits=st.lists(st.sampled_from(_BITS), max_size=12),
     cuts=st.lists(st.integers(1, 5), max_size=40),

@@ -454,7 +454,7 @@ class _Chats:
 
 
 @MEMORIES
-@settings(max_examples=25, deadline=None, derandomize=True)
+@settings(max_examples=25)
 @given(operations=OPERATIONS, n_seq_max=st.integers(1, 3), ram_mib=st.sampled_from([0, 1]))
 def test_replies_are_those_of_a_lone_engine_when_chats_live_at_random(
     memory: str, operations: list, n_seq_max: int, ram_mib: int, tmp_path_factory: pytest.TempPathFactory

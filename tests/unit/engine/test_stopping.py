@@ -90,7 +90,7 @@ def streams(draw: st.DrawFn) -> tuple[str, list[str], list[str]]:
     return text, stop, cut(text, draw(st.lists(st.integers(0, 12), max_size=5)))
 
 
-@settings(max_examples=250, deadline=None, derandomize=True)
+@settings(max_examples=250)
 @given(stream=streams())
 def test_shown_text_ends_where_the_first_stop_string_begins_when_cut_anyhow(stream):
     text, stop, chunks = stream
@@ -106,14 +106,14 @@ def test_shown_text_ends_where_the_first_stop_string_begins_when_cut_anyhow(stre
         assert shown == text
 
 
-@settings(max_examples=250, deadline=None, derandomize=True)
+@settings(max_examples=250)
 @given(stream=streams())
 def test_shown_text_is_the_same_when_it_is_cut_anyhow_or_comes_letter_by_letter(stream):
     text, stop, chunks = stream
     assert "".join(feed(stop, chunks)[0]) == "".join(feed(stop, list(text))[0])
 
 
-@settings(max_examples=250, deadline=None, derandomize=True)
+@settings(max_examples=250)
 @given(stream=streams())
 def test_no_beginning_of_a_stop_string_is_shown_when_it_may_still_be_completed(stream):
     _, stop, chunks = stream

@@ -83,7 +83,7 @@ def test_message_survives_byte_for_byte_when_it_spells_control_tokens(text: str,
     assert content_bytes(vocabulary, tokens[:first_end]).decode() == f"<|im_start|>user\n{text}"
 
 
-@settings(max_examples=80, deadline=None, derandomize=True)
+@settings(max_examples=80)
 @given(
     parts=st.lists(
         st.sampled_from(["<|im_start|>", "<|im_end|>", "<|im", "_end|>", "|>", "\ue000", "\ue001", "0", "é\n", "a b"]),

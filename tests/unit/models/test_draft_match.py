@@ -407,7 +407,7 @@ def test_file_that_changes_between_two_looks_is_an_error_or_a_reason(
 _TEXTS = st.lists(st.binary(max_size=6), min_size=1, max_size=8)
 
 
-@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=150, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(ours=_TEXTS, theirs=_TEXTS)
 def test_two_vocabularies_are_equal_exactly_where_their_shared_texts_are(
     tmp_path: Path, ours: list[bytes], theirs: list[bytes]
@@ -424,7 +424,7 @@ def test_two_vocabularies_are_equal_exactly_where_their_shared_texts_are(
         assert refusal.reason.isprintable()
 
 
-@settings(max_examples=200, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=200, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(data=st.data())
 def test_damaged_headers_end_in_an_error_or_an_answer(tmp_path: Path, data: st.DataObject) -> None:
     sound = hostile(

@@ -156,7 +156,7 @@ def tiny_header(tmp_path_factory: pytest.TempPathFactory) -> bytes:
     return write_tiny_model(tmp_path_factory.mktemp("gguf") / "tiny.gguf", n_layer=1).read_bytes()
 
 
-@settings(max_examples=300, deadline=1000, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=300, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(data=st.data())
 def test_mutated_header_raises_nothing_but_its_own_errors(tiny_header: bytes, data: st.DataObject) -> None:
     mutated = bytearray(tiny_header)
@@ -178,7 +178,7 @@ def test_mutated_header_raises_nothing_but_its_own_errors(tiny_header: bytes, da
         assert error.hint
 
 
-@settings(max_examples=200, deadline=1000)
+@settings(max_examples=200)
 @given(body=st.binary(max_size=400))
 def test_noise_behind_the_magic_raises_nothing_but_its_own_errors(body: bytes) -> None:
     data = b"GGUF\x03\0\0\0" + body.ljust(16, b"\0")

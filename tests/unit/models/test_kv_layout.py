@@ -294,7 +294,7 @@ _ARCHITECTURES = (
 )
 
 
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=400)
 @given(st.sampled_from(_ARCHITECTURES), st.dictionaries(st.sampled_from(_KEYS), _VALUES, max_size=6))
 def test_no_header_breaks_the_arithmetic(architecture: str, changes: dict[str, Any]) -> None:
     try:

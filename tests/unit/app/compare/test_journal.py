@@ -52,7 +52,7 @@ def test_all_that_is_written_is_read(tmp_path: Path) -> None:
 
 
 @given(cut=st.integers(min_value=0))
-@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=25, suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_line_that_was_cut_off_counts_as_never_written_and_what_follows_is_whole(tmp_path: Path, cut: int) -> None:
     folder = tmp_path / f"{cut}"
     if folder.exists():

@@ -115,7 +115,7 @@ def test_what_lies_before_a_cut_is_saved(
     assert shown(store, chat_id) == ["goes on"]
 
 
-@settings(max_examples=25, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
+@settings(max_examples=25, suppress_health_check=list(HealthCheck))
 @given(data=st.data())
 def test_nothing_but_what_was_overwritten_is_lost(
     sound_file: Path, tmp_path_factory: pytest.TempPathFactory, data: st.DataObject
@@ -210,7 +210,7 @@ def test_every_kind_of_value_is_read_from_raw_pages(path: Path, open_store: Open
 
 
 @given(st.binary(max_size=3 * 4096), st.booleans(), st.binary(max_size=2000))
-@settings(max_examples=200, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
+@settings(max_examples=200, suppress_health_check=list(HealthCheck))
 def test_any_bytes_can_be_looked_through(
     tmp_path_factory: pytest.TempPathFactory, content: bytes, looks_like_leaf: bool, log: bytes
 ) -> None:

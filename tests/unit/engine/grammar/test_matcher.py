@@ -49,7 +49,7 @@ def test_any_other_token_means_text_only() -> None:
     assert b"hello" in found and not found & {b"<|c|>", b"<|end|>"}
 
 
-@settings(max_examples=60, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
+@settings(max_examples=60, suppress_health_check=list(HealthCheck))
 @given(text=grammar_texts(), choices=st.lists(st.integers(0, 10**6), max_size=6))
 def test_what_is_allowed_is_what_can_be_taken(text: str, choices: list[int]) -> None:
     try:

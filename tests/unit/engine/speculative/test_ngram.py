@@ -96,7 +96,7 @@ def test_ids_beyond_what_a_key_holds_do_not_match_others() -> None:
     assert NgramIndex([1, 2, 3, 9, high + 1, high + 2, high + 3]).propose(1) is None
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 @given(_FEW_TOKENS, st.integers(1, 12))
 def test_proposal_follows_a_longest_match_among_the_recent_ones(tokens: list[int], number: int) -> None:
     proposal = _index(tokens).propose(number)
@@ -120,7 +120,7 @@ def test_proposal_follows_a_longest_match_among_the_recent_ones(tokens: list[int
     assert proposal.tokens in continuations
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(st.lists(_FEW_TOKENS, max_size=6))
 def test_growing_index_equals_one_built_at_once(parts: list[list[int]]) -> None:
     index = NgramIndex()
