@@ -1,8 +1,11 @@
 """The threads of a draft model: as many as its target's, or fewer of its own, and never more than this engine's share
 of the processor."""
 
+from collections.abc import Sequence
+
 import pytest
 
+from engine.backend import BatchPart, DecodeStatus
 from engine.backend_fake import FakeBackend
 from engine.core import Engine
 from engine.params import DraftMode
@@ -21,8 +24,13 @@ class Counted:
         self.now: int | None = None
         self.steps: list[int | None] = []
         decode = self.backend.decode
+
+        def counted(parts: Sequence[BatchPart]) -> DecodeStatus:
+            self.steps.append(self.now)
+            return decode(parts)
+
         monkeypatch.setattr(self.backend, "set_threads", lambda decode, prefill: setattr(self, "now", decode))
-        monkeypatch.setattr(self.backend, "decode", lambda parts: self.steps.append(self.now) or decode(parts))
+        monkeypatch.setattr(self.backend, "decode", counted)
         self.drafter = ModelDrafter(self.backend, vocabulary_size=256, n_threads=own)
 
 
@@ -58,7 +66,7 @@ def test_measuring_keeps_to_the_share_when_a_draft_model_is_new(
     most: int, expected: int, monkeypatch: pytest.MonkeyPatch
 ):
     draft = Counted(monkeypatch)
-    engine = engine_of(draft, most=most)
+    engine_of(draft, most=most)
     assert set(draft.steps) == {expected}
 
 
