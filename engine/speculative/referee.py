@@ -291,6 +291,7 @@ class Referee:
         num_accepted: int = 0,
         confidences: Sequence[float] = (),
         num_draft_read: int = 0,
+        num_sampled: int | None = None,
         company: Company | None = None,
     ) -> None:
         """Take what came of the step that was chosen last.
@@ -303,6 +304,8 @@ class Referee:
             confidences: that `goes_on` was asked with, for the tokens that were drafted.
             num_draft_read: tokens the draft model has read, that which it begins with included; where it drew nothing
                 after a long reading, it goes on with that at a later step.
+            num_sampled: what plain decoding would have taken a step each for, where those are not `tokens`: one that
+                ends the reply is none of these, and some of them nobody chose.
             company: of the step, None where the reply was alone.
         """
         plan, proposal = self._plan, self._proposal
@@ -320,7 +323,8 @@ class Referee:
             self._account.note_plain(step_s, company)
             return
         self._since_plain += 1
-        worth = plan.worth(len(tokens))
+        num_tokens = len(tokens) if num_sampled is None else num_sampled
+        worth = plan.worth(num_tokens)
         # A draft model that has much to read may do so over several steps, which are as good as plain.
         is_reading = choice.arm is Arm.MODEL and not self._was_asked and num_draft_read > _MODEST_READ
         is_exploring, read_s = plan.is_exploring, draft_s if is_reading else plan.reading_s(num_draft_read)
@@ -332,7 +336,7 @@ class Referee:
             plain_s=plan.base,
             worth=worth,
             seconds=step_s + draft_s,
-            num_tokens=len(tokens),
+            num_tokens=num_tokens,
             read_s=read_s,
             is_exploring=is_exploring,
             company=company,

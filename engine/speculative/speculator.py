@@ -11,12 +11,14 @@ from engine.errors import CannotTrim
 from engine.kv_cache import KVCache
 from engine.messages import MemoryKind
 from engine.params import MAX_DRAFT, DraftMode
+from engine.sampled_rows import Sampled
 from engine.scheduler import PlannedPart
 from engine.sequence import Sequence
 from engine.speculative.acceptance import AcceptanceMemory
 from engine.speculative.account import ARMS_OF, Arm
 from engine.speculative.agreement import Agreement
 from engine.speculative.calibration import Calibration
+from engine.speculative.chat_tokens import ChatTokens
 from engine.speculative.draft_model import ModelDrafter
 from engine.speculative.drafting import Drafting
 from engine.speculative.ngram import NgramIndex
@@ -28,7 +30,8 @@ from engine.speculative.told_steps import ToldSteps
 from engine.threads import StepThreads
 
 _LOG = logging.getLogger(__name__)
-_MAX_INDEXES = 8  # chats whose index is kept for their next message; about 1.3 MB for 8,000 tokens each
+# Chats whose index is kept for their next message, and tokens of all of these: about 10 MB.
+_MAX_INDEXES, _MAX_INDEXED_TOKENS = 8, 65_536
 _FIRST_USUAL_TOKENS = 200  # of a reply, before one has ended
 _FEWEST_LEFT = 32
 _RESTING_STEPS = 16
@@ -180,13 +183,9 @@ class Speculator:
         """Note that a step begins, and whether it tells what steps of its kind take."""
         self._steps.begin(planned)
 
-    def note_sampled(self, sequence: Sequence, part: BatchPart, *, num_accepted: int) -> None:
-        """Take what came of the rows of one reply; it is told to its referee with the step, or when the reply ends.
-
-        Args:
-            num_accepted: drafted tokens that it took.
-        """
-        self._steps.note_sampled(sequence, part, num_accepted=num_accepted)
+    def note_sampled(self, sequence: Sequence, part: BatchPart, sampled: Sampled) -> None:
+        """Take what came of the rows of one reply; it is told to its referee with the step, or when the reply ends."""
+        self._steps.note_sampled(sequence, part, sampled)
 
     def end_step(self, *, num_threads: int) -> None:
         """Learn what the step took, now that all of its rows were sampled."""
@@ -205,13 +204,19 @@ class Speculator:
         self._steps.end_reply(sequence, num_threads=self._known_by(self._threads.count))
         drafting.close()
         self._with_model.discard(drafting)
-        self._usual_tokens += (len(sequence.generated) - self._usual_tokens) // 4
+        if sequence.generated:  # one that failed or was given up before says nothing
+            self._usual_tokens += (len(sequence.generated) - self._usual_tokens) // 4
         if drafting.index is not None and sequence.prompt.chat_id is not None and not sequence.is_private:
             drafting.begin_step(sequence.generated)
             self._indexes[sequence.prompt.chat_id] = drafting.index
             self._indexes.move_to_end(sequence.prompt.chat_id)
-            while len(self._indexes) > _MAX_INDEXES:
+            while len(self._indexes) > 1 and self._keeps_too_much:
                 self._indexes.popitem(last=False)
+
+    @property
+    def _keeps_too_much(self) -> bool:
+        num_tokens = sum(len(index) for index in self._indexes.values())
+        return len(self._indexes) > _MAX_INDEXES or num_tokens > _MAX_INDEXED_TOKENS
 
     def forget(self, chat_ids: Iterable[str] | None) -> None:
         """Drop what is known of some chats, or of all; the slots are without them by now."""
@@ -273,7 +278,7 @@ class Speculator:
         room = room if num_left is None else min(room, num_left - 1)
         ngram = drafting.index.propose(room) if drafting.index is not None and room > 0 else None
         behind = fresh = None
-        tokens: list[int] = []
+        tokens: Items[int] = ()
         if drafting.sampler is not None and self._model is not None and room > 0:
             tokens = self._tokens_to_read(sequence)
             behind = 1 + self._model.num_behind(slot.seq_id, tokens)
@@ -299,13 +304,11 @@ class Speculator:
     def _known_by(self, num_threads: int) -> int:
         return STRICT_THREADS if self._is_strict else num_threads
 
-    def _tokens_to_read(self, sequence: Sequence) -> list[int]:
+    def _tokens_to_read(self, sequence: Sequence) -> ChatTokens:
         """Return the tokens of a reply that the draft model goes by."""
         assert sequence.slot is not None
         assert sequence.drafting is not None
-        tokens = sequence.slot.tokens[sequence.drafting.first :]
-        tokens.append(sequence.generated[-1])
-        return tokens
+        return ChatTokens(sequence.slot.tokens, sequence.generated[-1], first=sequence.drafting.first)
 
     def _index(self, sequence: Sequence) -> NgramIndex:
         """Return an index of the prompt: the one that the chat's last message left, where its tokens are the same."""

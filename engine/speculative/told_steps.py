@@ -5,6 +5,7 @@ from collections.abc import Sequence as Items
 from typing import NamedTuple
 
 from engine.backend import BatchPart
+from engine.sampled_rows import Sampled
 from engine.scheduler import PlannedPart
 from engine.sequence import Sequence
 from engine.speculative.account import Company
@@ -18,7 +19,7 @@ class _Noted(NamedTuple):
     sequence: Sequence
     drafting: Drafting
     num_drafted: int
-    num_accepted: int
+    sampled: Sampled
 
 
 class ToldSteps:
@@ -51,14 +52,14 @@ class ToldSteps:
             self._num_replies = self._num_tokens = len(planned)
             self._began_at = self._clock()
 
-    def note_sampled(self, sequence: Sequence, part: BatchPart, *, num_accepted: int) -> None:
+    def note_sampled(self, sequence: Sequence, part: BatchPart, sampled: Sampled) -> None:
         """Take what came of the rows of one reply."""
         drafting = sequence.drafting
         if drafting is None or drafting.referee is None or not self._num_rows:
             return
-        drafting.count(part.num_drafted, num_accepted)
-        self._num_tokens += len(sequence.generated) - drafting.num_generated - 1
-        self._noted.append(_Noted(sequence, drafting, part.num_drafted, num_accepted))
+        drafting.count(part.num_drafted, sampled.num_accepted)
+        self._num_tokens += sampled.num_sampled - 1
+        self._noted.append(_Noted(sequence, drafting, part.num_drafted, sampled))
 
     def end(self, *, num_threads: int) -> None:
         """Learn what the step took, now that all of its rows were sampled."""
@@ -90,13 +91,14 @@ class ToldSteps:
             step_s=step_s,
             draft_s=drafting.draft_s,
             num_drafted=noted.num_drafted,
-            num_accepted=noted.num_accepted,
+            num_accepted=noted.sampled.num_accepted,
+            num_sampled=noted.sampled.num_sampled,
             confidences=drafting.confidences[: noted.num_drafted],
             num_draft_read=drafting.num_read,
             company=Company(
                 plain_s=step_s if plain_s is None else plain_s,
                 others_s=max(self.drafting_s - drafting.draft_s, 0.0),
                 num_other_rows=self._num_rows - noted.num_drafted - 1,
-                num_other_tokens=self._num_tokens - len(tokens),
+                num_other_tokens=self._num_tokens - noted.sampled.num_sampled,
             ),
         )
