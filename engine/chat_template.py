@@ -84,7 +84,11 @@ class ChatTemplate:
                 raise
             self._render(TRIAL_CHAT[1:2], _USUAL)  # a chat of one message may do
             return
-        if self._takes_system and form.messages[0].role is not Role.SYSTEM:
+        if _leaves_system_out(rendered.text, form):
+            # What no error tells of: the system prompt is not in the prompt.
+            self._takes_system = False
+            rendered, form = self._render(TRIAL_CHAT, _USUAL)
+        if form.messages[0].role is not Role.SYSTEM:
             self._takes_system = False
             self.notices.append(
                 "This model's template takes no system prompt: it is put in front of the first message."
@@ -168,6 +172,12 @@ class ChatTemplate:
             "bos_token": self._vocabulary.bos_text,
             "eos_token": self._vocabulary.eos_text,
         }
+
+
+def _leaves_system_out(text: str, form: Form) -> bool:
+    """Whether the texts of a trial chat are all in its prompt but that of the system message."""
+    system, *others = form.messages
+    return system.role is Role.SYSTEM and system.content not in text and all(m.content in text for m in others)
 
 
 def _known_answer(number: int) -> str:

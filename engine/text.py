@@ -2,6 +2,12 @@
 
 import unicodedata
 
+# Letters, a sign and marks that leave no ink: fillers, the empty Braille cell, joiners and variation selectors.
+_BLANK_LETTERS = frozenset(
+    "\u034f\u115f\u1160\u17b4\u17b5\u180b\u180c\u180d\u180f\u2800\u3164\uffa0"
+    + "".join(map(chr, (*range(0xFE00, 0xFE10), *range(0xE0100, 0xE01F0))))
+)
+
 
 def clean_text(text: str) -> str:
     """Return `text` with surrogate pairs joined and unpaired surrogates replaced by U+FFFD."""
@@ -16,7 +22,7 @@ def clean_text(text: str) -> str:
 
 def is_blank(text: str) -> bool:
     """Return whether nothing of `text` can be seen: blanks, line breaks, zero-width characters."""
-    return all(c.isspace() or unicodedata.category(c) in ("Cc", "Cf") for c in text)
+    return all(c.isspace() or unicodedata.category(c) in ("Cc", "Cf") or c in _BLANK_LETTERS for c in text)
 
 
 def text_of_content(content: object) -> str:

@@ -57,10 +57,12 @@ def _dry(site: _Site, multiplier: float, base: float, allowed_length: float, las
 
 
 def _temperature(site: _Site, temperature: float, delta: float, exponent: float) -> Any:
-    temperature = max(temperature, _MIN_TEMPERATURE)
+    lowest = max(temperature - delta, _MIN_TEMPERATURE)
+    highest = max(temperature + delta, lowest)
     if delta > 0.0:
-        return library().llama_sampler_init_temp_ext(temperature, delta, exponent)
-    return library().llama_sampler_init_temp(temperature)
+        # It moves between these two, and llama.cpp takes their middle and how far away they are.
+        return library().llama_sampler_init_temp_ext((highest + lowest) / 2, (highest - lowest) / 2, exponent)
+    return library().llama_sampler_init_temp(lowest)
 
 
 _BUILDERS: dict[str, Callable[..., Any]] = {
