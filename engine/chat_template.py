@@ -85,9 +85,11 @@ class ChatTemplate:
             self._render(TRIAL_CHAT[1:2], _USUAL)  # a chat of one message may do
             return
         if _leaves_system_out(rendered.text, form):
-            # What no error tells of: the system prompt is not in the prompt.
             self._takes_system = False
-            rendered, form = self._render(TRIAL_CHAT, _USUAL)
+            folded, folded_form = self._render(TRIAL_CHAT, _USUAL)
+            self._takes_system = TRIAL_CHAT[0].content not in folded.text
+            if not self._takes_system:
+                rendered, form = folded, folded_form
         if form.messages[0].role is not Role.SYSTEM:
             self._takes_system = False
             self.notices.append(
@@ -175,9 +177,10 @@ class ChatTemplate:
 
 
 def _leaves_system_out(text: str, form: Form) -> bool:
-    """Whether the texts of a trial chat are all in its prompt but that of the system message."""
+    """Whether a trial chat's prompt has what the user says and not the system message; no error tells of that."""
     system, *others = form.messages
-    return system.role is Role.SYSTEM and system.content not in text and all(m.content in text for m in others)
+    users = (message.content for message in others if message.role is Role.USER)
+    return system.role is Role.SYSTEM and system.content not in text and all(content in text for content in users)
 
 
 def _known_answer(number: int) -> str:

@@ -27,7 +27,7 @@ HI = {"type": "text", "text": "hi"}
         ("a\ud83d b", "a\ufffd b"),
         ([{"type": "a\ud83d\nb"}], "[a\ufffd b left out]"),
         ([{"type": "a\x1b[31m\u202eb"}], "[a [31m b left out]"),
-        ({"content_type": "text", "parts": ["hi", None, {"content_type": "image_asset"}]}, "hi\n[image_asset left out]"),
+        ({"content_type": "text", "parts": ["hi", None, {"content_type": "picture"}]}, "hi\n[picture left out]"),
         ([{"type": "refusal", "refusal": "no"}], "no"),
         ([{"type": "output_text", "text": "hi", "annotations": []}, {"type": "thinking"}], "hi\n[thinking left out]"),
         ([["hi"]], "[content that is no text left out]"),
