@@ -130,7 +130,7 @@ from engine.params import (
     param_infos,
 )
 from engine.process import ProcessClient
-from engine.text import clean_text, text_of_content
+from engine.text import clean_text, is_blank, text_of_content
 
 __all__ = [
     "CACHE_TYPES",
@@ -257,6 +257,7 @@ __all__ = [
     "decode_bytes",
     "error_from_info",
     "free_memory",
+    "is_blank",
     "joules_per_token",
     "param_infos",
     "text_of_content",
