@@ -13,6 +13,7 @@ from pytestqt.qtbot import QtBot
 from app.desktop.session.chat_settings import title_of
 from app.desktop.theme.theme import Theme
 from app.desktop.widgets.crash_card import CrashCard
+from app.desktop.widgets.figures import share_text
 from app.desktop.widgets.key_names import key_name
 from app.desktop.widgets.message_editor import MessageEditor
 from app.desktop.widgets.models_head import ModelsHead
@@ -72,7 +73,7 @@ def top_of(desk: Desk, widget: QWidget) -> int:
 
 
 def test_number_of_threads_moves_nothing_when_it_changes(wide: Desk) -> None:
-    readouts, slider = wide.window.inspector.section("live").body, wide.window.inspector.section("sampling")
+    readouts, slider = wide.parts.readouts, wide.window.inspector.section("sampling")
     before = top_of(wide, slider)
     wide.client.emit(NEIGHBOUR)
     wide.qtbot.waitUntil(lambda: readouts.value("threads") == "1 of 2 · busy computer")
@@ -82,16 +83,25 @@ def test_number_of_threads_moves_nothing_when_it_changes(wide: Desk) -> None:
 
 def test_threads_are_told_as_soon_as_a_model_is_loaded(make_desk: Callable[..., Desk]) -> None:
     desk = make_desk()
-    readouts = desk.window.inspector.section("live").body
+    readouts = desk.parts.readouts
     assert readouts.value("threads") == "–"
     desk.load(n_threads=6)
     assert readouts.value("threads") == "6"
 
 
+@pytest.mark.parametrize(
+    ("part", "whole", "text"),
+    [(118, 180, "118 of 180 MiB"), (0, 180, "0 B of 180 MiB"), (900, 2048, "900 MiB of 2.0 GiB")],
+    ids=["same unit", "nothing yet", "other unit"],
+)
+def test_size_of_a_part_has_its_unit_once(part: int, whole: int, text: str) -> None:
+    assert share_text(part * 2**20, whole * 2**20) == text
+
+
 @pytest.mark.parametrize("way", ["pointer", "focus"])
 def test_setting_in_hand_stays_where_it_is_when_numbers_above_it_come(wide: Desk, way: str) -> None:
     inspector = wide.window.inspector
-    readouts, section = inspector.section("live").body, inspector.section("sampling")
+    readouts, section = wide.parts.readouts, inspector.section("sampling")
     top_of(wide, section)
     if way == "pointer":
         QCursor.setPos(section.mapToGlobal(QPoint(40, 40)))
@@ -109,7 +119,7 @@ def test_numbers_stay_in_view_when_they_grow_and_nobody_is_at_the_settings(wide:
     QCursor.setPos(wide.window.mapToGlobal(QPoint(-50, -50)))
     wide.composer.text_edit.setFocus()
     before = top_of(wide, inspector.section("sampling"))
-    inspector.section("live").body.show_total(12.0)
+    wide.parts.readouts.show_total(12.0)
     assert top_of(wide, inspector.section("sampling")) > before
     assert inspector.area.verticalScrollBar().value() == 0
 

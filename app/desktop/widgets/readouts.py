@@ -20,6 +20,7 @@ from app.desktop.widgets.figures import (
     rate_text,
     rate_with_unit,
     seconds_text,
+    share_text,
     tokens_text,
 )
 from app.desktop.widgets.readout_rows import ONLY_WHERE_KNOWN, ROWS
@@ -333,9 +334,7 @@ class Readouts(QWidget):
         )
         self._context_bar.show_parts(self._num_system_tokens, used, model.n_ctx)
         kinds = model.type_k if model.type_k == model.type_v else f"{model.type_k}/{model.type_v}"
-        memory = self.tr("{used} of {total}").format(
-            used=bytes_text(used * model.kv_bytes_per_token), total=bytes_text(model.n_ctx * model.kv_bytes_per_token)
-        )
+        memory = share_text(used * model.kv_bytes_per_token, model.n_ctx * model.kv_bytes_per_token)
         self._set("memory", f"{memory} · {kinds}")
 
     def _reused(self, cached: int, total: int) -> str:
