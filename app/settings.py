@@ -20,11 +20,10 @@ import tomli_w
 
 from app.atomic_file import write_atomically
 from app.errors import SettingsError
-from app.setting_info import SettingInfo
+from app.setting_info import SettingInfo, check_depth
 from engine import MAX_DRAFT, DraftMode
 
 SCHEMA_VERSION = 1
-
 _LOG = logging.getLogger(__name__)
 _SCHEMA_KEY = "schema_version"
 _MAX_FILE_BYTES = 1 << 20
@@ -316,6 +315,7 @@ class SettingsStore:
             return Settings(), self._set_aside(error)
         try:
             table = tomllib.loads(text)
+            check_depth(table)
         except (ValueError, RecursionError) as error:
             return Settings(), self._set_aside(error)
         settings, faults = _from_table(table)
