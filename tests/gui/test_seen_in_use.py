@@ -185,14 +185,15 @@ def test_search_of_models_is_as_high_as_the_order_beside_it(theme: Theme, qtbot:
     assert head.search.height() == head.sort.height()
 
 
-def test_buttons_of_the_cache_end_where_the_settings_end(theme: Theme, qtbot: QtBot) -> None:
+def test_what_is_kept_ends_where_the_settings_end(theme: Theme, qtbot: QtBot) -> None:
     page = SettingsPage(theme)
     qtbot.addWidget(page)
     page.resize(900, 900)
+    page.documents.show()
     page.show()
     QApplication.processEvents()
-    control, button = page.row("zoom").control, page.cache.off_button
-    ends = [part.mapTo(page, QPoint(part.width(), 0)).x() for part in (control, button)]
+    control, rows = page.row("zoom").control, page.documents.rows
+    ends = [part.mapTo(page, QPoint(part.width(), 0)).x() for part in (control, rows)]
     assert ends[0] == ends[1]
 
 
