@@ -17,7 +17,6 @@ from app.desktop.widgets.figures import share_text
 from app.desktop.widgets.key_names import key_name
 from app.desktop.widgets.message_editor import MessageEditor
 from app.desktop.widgets.models_head import ModelsHead
-from app.desktop.widgets.settings_page import SettingsPage
 from app.desktop.widgets.typed_key import is_typed
 from engine import ErrorInfo, ThreadsChanged, ThreadsReason
 from tests.gui.compare_hand import CompareHand
@@ -183,18 +182,6 @@ def test_search_of_models_is_as_high_as_the_order_beside_it(theme: Theme, qtbot:
     head.resize(800, 44)
     head.show()
     assert head.search.height() == head.sort.height()
-
-
-def test_what_is_kept_ends_where_the_settings_end(theme: Theme, qtbot: QtBot) -> None:
-    page = SettingsPage(theme)
-    qtbot.addWidget(page)
-    page.resize(900, 900)
-    page.documents.show()
-    page.show()
-    QApplication.processEvents()
-    control, rows = page.row("zoom").control, page.documents.rows
-    ends = [part.mapTo(page, QPoint(part.width(), 0)).x() for part in (control, rows)]
-    assert ends[0] == ends[1]
 
 
 @pytest.fixture
