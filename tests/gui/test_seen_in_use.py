@@ -10,7 +10,6 @@ from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QApplication, QLabel, QWidget
 from pytestqt.qtbot import QtBot
 
-from app.desktop.session.chat_settings import title_of
 from app.desktop.theme.theme import Theme
 from app.desktop.widgets.crash_card import CrashCard
 from app.desktop.widgets.figures import share_text
@@ -18,6 +17,7 @@ from app.desktop.widgets.key_names import key_name
 from app.desktop.widgets.message_editor import MessageEditor
 from app.desktop.widgets.models_head import ModelsHead
 from app.desktop.widgets.typed_key import is_typed
+from app.reply_records import title_of
 from engine import ErrorInfo, ThreadsChanged, ThreadsReason
 from tests.gui.compare_hand import CompareHand
 from tests.gui.scripted_engine import Desk
