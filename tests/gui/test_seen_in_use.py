@@ -18,7 +18,7 @@ from app.desktop.widgets.message_editor import MessageEditor
 from app.desktop.widgets.models_head import ModelsHead
 from app.desktop.widgets.typed_key import is_typed
 from app.reply_records import title_of
-from engine import ErrorInfo, ThreadsChanged, ThreadsReason
+from engine import ErrorInfo, Generate, ThreadsChanged, ThreadsReason
 from tests.gui.compare_hand import CompareHand
 from tests.gui.scripted_engine import Desk
 
@@ -32,7 +32,7 @@ NEIGHBOUR = ThreadsChanged(num_threads=1, num_prefill_threads=1, num_available=2
 def test_capital_typed_at_a_message_goes_into_the_composer(desk: Desk) -> None:
     desk.reply("one", "answer")
     desk.view.rows[-1].setFocus()
-    QTest.keyClick(desk.view.rows[-1], "N", SHIFT)
+    QTest.keyClicks(desk.view.rows[-1], "N", SHIFT)
     assert desk.composer.text == "N"
     assert QApplication.focusWidget() is desk.composer.text_edit
 
@@ -121,6 +121,20 @@ def test_numbers_stay_in_view_when_they_grow_and_nobody_is_at_the_settings(wide:
     wide.parts.readouts.show_total(12.0)
     assert top_of(wide, inspector.section("sampling")) > before
     assert inspector.area.verticalScrollBar().value() == 0
+
+
+def test_numbers_and_seed_are_those_of_the_version_that_is_shown(desk: Desk) -> None:
+    first = desk.say("one")
+    desk.finish(first, "a", num_generated_tokens=11, seed=101)
+    before = desk.client.last(Generate)
+    desk.parts.presenter.retry()
+    desk.qtbot.waitUntil(lambda: desk.client.last(Generate) is not before)
+    desk.finish(desk.client.last(Generate).request_id, "b", num_generated_tokens=22, seed=202)
+    readouts, panel = desk.parts.readouts, desk.parts.sampling
+    for way, count, used in ((-1, 11, 101), (1, 22, 202)):
+        desk.view.step_variant(way)
+        assert readouts.value("generated").startswith(f"{count} tokens")
+        assert f"Last reply: {used}" in [label.text() for label in panel.findChildren(QLabel)]
 
 
 def test_keys_go_to_the_composer_when_a_narrower_window_takes_the_inspector(desk: Desk) -> None:

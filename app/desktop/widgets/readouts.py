@@ -60,6 +60,7 @@ class Readouts(QWidget):
         self._memory_bytes: int | None = None
         self._peak_bytes: int | None = None
         self._threads: ThreadsChanged | None = None
+        self._metrics: RequestMetrics | None = None  # of the reply whose numbers are shown
         self._points: deque[tuple[float, int]] = deque()
         self._charted_at = 0.0
         self._rate = QLabel()
@@ -185,6 +186,11 @@ class Readouts(QWidget):
             self._show_drafting(turn.speculative)
         self._show_context()
 
+    def show_path(self, turn: ReplyTurn | None) -> None:
+        """Show the measures of the reply that the shown messages end with now, unless they are shown already."""
+        if turn is None or turn.metrics is not self._metrics:
+            self.show_reply(turn)
+
     def show_prefill(self, progress: PrefillProgress) -> None:
         """Show how far the prompt is read."""
         self._phase.setText(self.tr("reading"))
@@ -229,6 +235,7 @@ class Readouts(QWidget):
         self._phase.setText("")
 
     def _clear(self) -> None:
+        self._metrics = None
         self._points.clear()
         self.chart.clear()
         self._show_rate(None)
@@ -243,6 +250,7 @@ class Readouts(QWidget):
         self._cause.setText("")
 
     def _show_metrics(self, metrics: RequestMetrics) -> None:
+        self._metrics = metrics
         self._show_rate(metrics.decode_rate)
         self._set("ttft", seconds_text(metrics.ttft_s))
         self._set("prompt", _prompt(metrics))

@@ -30,6 +30,8 @@ class SteadyScroll(QObject):
     def _is_below(self, height: int) -> bool:
         """Tell whether what counts for the person lies below a part of this height."""
         view, body = self._area.viewport(), self._area.widget()
+        if body is None:  # while the window is taken down
+            return False
         end = self._part.mapTo(body, QPoint(0, height)).y()
         if end <= self._area.verticalScrollBar().value():
             return True
