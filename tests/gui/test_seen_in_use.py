@@ -18,7 +18,7 @@ from app.desktop.widgets.message_editor import MessageEditor
 from app.desktop.widgets.models_head import ModelsHead
 from app.desktop.widgets.typed_key import is_typed
 from app.reply_records import title_of
-from engine import ErrorInfo, Generate, ThreadsChanged, ThreadsReason
+from engine import DrafterStats, DraftState, ErrorInfo, Generate, SpeculativeStats, ThreadsChanged, ThreadsReason
 from tests.gui.compare_hand import CompareHand
 from tests.gui.scripted_engine import Desk
 
@@ -111,6 +111,36 @@ def test_setting_in_hand_stays_where_it_is_when_numbers_above_it_come(wide: Desk
     readouts.show_total(12.0)
     wide.qtbot.waitUntil(lambda: inspector.area.verticalScrollBar().value() > 0)
     assert top_of(wide, section) == before
+    readouts.show_total(None)
+    wide.qtbot.waitUntil(lambda: inspector.area.verticalScrollBar().value() == 0)
+    assert top_of(wide, section) == before
+
+
+def test_settings_at_the_end_stay_in_place_while_numbers_come_and_go(wide: Desk) -> None:
+    inspector = wide.window.inspector
+    inspector.set_collapsed(())
+    QCursor.setPos(wide.window.mapToGlobal(QPoint(-50, -50)))
+    QApplication.processEvents()
+    bar = inspector.area.verticalScrollBar()
+    bar.setValue(bar.maximum())
+    before = top_of(wide, inspector.section("model"))
+    for total in (12.0, None, 11.0, None):
+        wide.parts.readouts.show_total(total)
+        assert top_of(wide, inspector.section("model")) == before
+
+
+def test_lines_of_drafting_stay_while_the_next_reply_begins(wide: Desk) -> None:
+    readouts = wide.parts.readouts
+    drafter = DrafterStats(drafter="ngram", num_drafts=10, num_drafted_tokens=20, num_accepted_tokens=13)
+    stats = SpeculativeStats(state=DraftState.ON, drafters=(drafter,))
+    first = wide.say("one")
+    wide.finish(first, "a", speculative=stats)
+    assert readouts.has_row("drafts")
+    second = wide.say("two")
+    wide.delta(second, "b")
+    assert (readouts.has_row("drafts"), readouts.value("drafts")) == (True, "–")
+    wide.finish(second, "b")
+    assert not readouts.has_row("drafts")
 
 
 def test_numbers_stay_in_view_when_they_grow_and_nobody_is_at_the_settings(wide: Desk) -> None:
