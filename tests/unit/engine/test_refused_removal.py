@@ -20,8 +20,12 @@ KINDS = pytest.mark.parametrize("kind", ["plain", "window"])
 class RefusingMemory(Memory):
     """Drops whole sequences only, whatever `can_go_on` says."""
 
+    refuses_nothing = False  # whether it refuses where there is nothing to drop, too
+
     def seq_rm(self, seq_id: int, start: int) -> bool:
-        return super().seq_rm(seq_id, start) if start == 0 else start >= self.seq_len(seq_id)
+        if start == 0:
+            return super().seq_rm(seq_id, start)
+        return start >= self.seq_len(seq_id) and not self.refuses_nothing
 
 
 class RefusingBackend(FakeBackend):
@@ -41,7 +45,7 @@ class RefusingBackend(FakeBackend):
         return super().seq_rm(seq_id, start)
 
 
-def refusing(kind: str, *, n_seq_max: int) -> tuple[KVCache, Memory]:
+def refusing(kind: str, *, n_seq_max: int) -> tuple[KVCache, RefusingMemory]:
     memory = RefusingMemory(kind=kind, n_ctx=100)
     return KVCache(memory, cast(Any, Vocabulary()), n_seq_max=n_seq_max, n_ctx=100), memory
 
@@ -66,14 +70,16 @@ def test_slot_is_empty_when_its_tail_is_not_dropped(kind: str) -> None:
     assert cache.num_used_cells == memory.num_cells == 0
 
 
-def test_beginning_is_not_shared_when_its_cells_after_a_checkpoint_are_not_dropped() -> None:
+@pytest.mark.parametrize("refuses_nothing", [False, True], ids=["usual", "refuses"])
+def test_beginning_is_shared_unless_its_cells_after_a_checkpoint_are_not_dropped(refuses_nothing: bool) -> None:
     cache, memory = refusing("window", n_seq_max=2)
+    memory.refuses_nothing = refuses_nothing
     slot, _ = fill(cache, memory, "one", [A, B])
     cache.checkpoint(slot)
     memory.put(slot.seq_id, [A, A, B, B])
     cache.append(slot, [A, A, B, B])
     other, num_cached = fill(cache, memory, "two", [A, B, CONTROL])
-    assert num_cached == len([A, B]) or num_cached == 0
+    assert num_cached == (0 if refuses_nothing else 2)
     assert memory.held(other.seq_id) == [A, B, CONTROL]
     assert memory.held(slot.seq_id) == slot.tokens == [A, B, A, A, B, B]
     assert cache.num_used_cells == memory.num_cells
