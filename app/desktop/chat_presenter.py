@@ -271,7 +271,7 @@ class ChatPresenter(QObject):
         title = chat.title
         self._window.top_bar.set_private(chat.is_private)
         self._window.chat_view.empty_state.set_private(chat.is_private)
-        self._window.top_bar.set_title(title or (self.tr("New private chat") if chat.is_private else ""))
+        self._window.top_bar.set_title(title)
         if chat.is_private:  # others see what windows are called
             title = self.tr("Private chat")
         line = isolated(shortened(title, 100)).replace("[*]", "[*][*]")  # where Qt would mark a change

@@ -116,6 +116,8 @@ class Speculator:
             self._model.close()
         self._model, self.awaits_model = model, False
         self.model_keys = None if model is None else model.backend.state_keys
+        if model is not None:
+            model.set_threads(self._threads)
         self._draft_times = DraftTimes() if model is None or not is_idle else model.measured_times()
         self._memory = AcceptanceMemory()
         self.calibration.agreement = None if model is None else Agreement(self._backend, model, self._memory)
@@ -305,9 +307,7 @@ class Speculator:
             num_free -= choice.num_tokens
             num_expected += len(sequence.proposals)
         if asked and self._model is not None:
-            first = asked[0].sequence
-            count = self._backend.description.n_threads if first.is_strict else num_threads
-            self._model.set_threads(count)
+            self._model.set_threads(self._threads, is_strict=asked[0].sequence.is_strict)
             draft_together(self._model, asked, read_s=self._draft_times.read_s, clock=self.clock)
 
     def _draft_nothing(self, sequences: Items[Sequence]) -> None:

@@ -79,12 +79,17 @@ class CacheSummary(QWidget):
             self.clear_button.setFocus()  # the other one goes away
         self.off_button.setVisible(is_on)
 
-    def fit(self, width: int) -> None:
-        """Put the buttons beside the lines, or below them where there is little room."""
+    def fit(self, width: int, *, inset: int = 0) -> None:
+        """Put the buttons beside the lines, or below them where there is little room.
+
+        Args:
+            inset: how much before the right end of the page its controls end, and the buttons with them.
+        """
         is_narrow = width < self._theme.px(_NARROW)
         down, beside = QBoxLayout.Direction.TopToBottom, QBoxLayout.Direction.LeftToRight
         self._box.setDirection(down if is_narrow else beside)
         side = Qt.AlignmentFlag.AlignLeft if is_narrow else Qt.AlignmentFlag.AlignRight
+        self._box.setContentsMargins(0, 0, 0 if is_narrow else inset, 0)
         self._buttons.setAlignment(side | Qt.AlignmentFlag.AlignTop)
 
     def restyle(self) -> None:

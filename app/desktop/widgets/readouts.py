@@ -24,7 +24,7 @@ from app.desktop.widgets.figures import (
 )
 from app.desktop.widgets.readout_rows import ONLY_WHERE_KNOWN, ROWS
 from app.desktop.widgets.strip_chart import StripChart
-from app.desktop.widgets.thread_reasons import threads_text
+from app.desktop.widgets.thread_reasons import threads_reason, threads_text
 from engine import (
     CacheMissCause,
     Delta,
@@ -58,6 +58,7 @@ class Readouts(QWidget):
         self._num_system_tokens: int | None = None
         self._memory_bytes: int | None = None
         self._peak_bytes: int | None = None
+        self._threads: ThreadsChanged | None = None
         self._points: deque[tuple[float, int]] = deque()
         self._charted_at = 0.0
         self._rate = QLabel()
@@ -69,7 +70,7 @@ class Readouts(QWidget):
         self.chart = StripChart(theme)
         self._values: dict[str, QLabel] = {}
         self._labels: dict[str, QLabel] = {}
-        self._total, self._threads, self._cause, self._drafting = _remark(), _remark(), _remark(), _remark()
+        self._total, self._cause, self._drafting = _remark(), _remark(), _remark()
         self._context = _value_label(self.tr("Context"))
         self._context_bar = ContextBar(theme)
         number = QHBoxLayout()
@@ -84,7 +85,7 @@ class Readouts(QWidget):
         self._box.addWidget(self.chart)
         self._grid = self._new_table()
         self._box.addLayout(self._grid)
-        for remark in (self._total, self._threads, self._cause, self._drafting):
+        for remark in (self._total, self._cause, self._drafting):
             self._box.addWidget(remark)
         context = QHBoxLayout()
         label = QLabel(self.tr("Context"))
@@ -142,6 +143,7 @@ class Readouts(QWidget):
         if description is None:
             self._memory_bytes = self._peak_bytes = None
             self._show_memory()
+        self._show_threads()
         self._show_context()
 
     def show_context_parts(self, system: int | None, used: int | None) -> None:
@@ -151,15 +153,10 @@ class Readouts(QWidget):
             self._num_context_tokens = used
         self._show_context()
 
-    @property
-    def threads(self) -> str:
-        """Why fewer threads compute than could; empty while all do."""
-        return self._threads.text()
-
     def show_threads(self, event: ThreadsChanged | None) -> None:
-        """Show how many threads compute, and why not all; None while nothing is known."""
-        self._threads.setText(threads_text(event))
-        self._threads.setVisible(bool(self._threads.text()))
+        """Show how many threads compute, and why not all; None while no other number than at first is known."""
+        self._threads = event
+        self._show_threads()
 
     def show_total(self, rate: float | None) -> None:
         """Show what all replies that run make together; None unless there are several."""
@@ -236,9 +233,10 @@ class Readouts(QWidget):
         self._show_rate(None)
         self._phase.setText("")
         for name in self._values:
-            if name != "worker":
+            if name not in ("worker", "threads"):
                 self._set(name, NOTHING)
         self._show_memory()
+        self._show_threads()
         self._show_drafting(None)
         self._cause.hide()
         self._cause.setText("")
@@ -304,6 +302,12 @@ class Readouts(QWidget):
             rate = (end - begin) / (end_s - begin_s)
             self._show_rate(rate)
             self.chart.add(rate)
+
+    def _show_threads(self) -> None:
+        # A line that is always there: a remark that comes and goes would move all below it while a reply is written.
+        at_first = str(self._model.n_threads) if self._model is not None and self._model.n_threads > 0 else NOTHING
+        self._set("threads", threads_text(self._threads) or at_first)
+        self._values["threads"].setToolTip(threads_reason(self._threads) or self._labels["threads"].toolTip())
 
     def _show_memory(self) -> None:
         now, peak = self._memory_bytes, self._peak_bytes
