@@ -16,7 +16,7 @@ import pytest
 
 from engine.backend_llama import cache_types
 from engine.backend_llama.loading import LlamaLoader
-from engine.backend_llama.probing import Budget, ProbeRequest, ProbeResult
+from engine.backend_llama.probing import Budget, ProbeRequest, ProbeResult, probe
 from engine.errors import OutOfMemory, UnsupportedModel
 from engine.messages import CacheTypeRow, ModelDescription
 from engine.params import FlashAttention, LoadMode, ModelParams, RopeScaling
@@ -33,25 +33,55 @@ def trial(path: Path, params: ModelParams, time_limit_s: float = 60.0) -> ProbeR
     return try_file(ProbeRequest(path=str(path), params=params, budget=ENOUGH), lambda: True, time_limit_s)
 
 
-def load(path: Path, params: ModelParams) -> ModelDescription:
-    backend = LlamaLoader().load(str(path), params, lambda share: True)
+def tried_here(request: ProbeRequest) -> ProbeResult:
+    """Probe in this process, by way of the messages that cross to a child and back."""
+    here = msgspec.msgpack.decode(msgspec.msgpack.encode(request), type=ProbeRequest)
+    return msgspec.msgpack.decode(msgspec.msgpack.encode(probe(here)), type=ProbeResult)
+
+
+@pytest.fixture
+def no_child(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Save the start of a process where the file is known to harm nobody."""
+    monkeypatch.setattr("engine.backend_llama.estimate.try_file", lambda request, *others: tried_here(request))
+
+
+def load(path: Path, params: ModelParams, *, is_known: bool = False) -> ModelDescription:
+    backend = LlamaLoader().load(str(path), params, lambda share: True, is_known=is_known)
     assert backend is not None
     backend.close()
     return backend.description
 
 
-@pytest.fixture(params=["starter", *TINY_MODELS])
-def model(request: pytest.FixtureRequest, tmp_path: Path, starter_path: Path) -> Path:
-    if request.param == "starter":
-        return starter_path
-    return TINY_MODELS[request.param].write(tmp_path / "tiny.gguf")
+BYTES_PER_TOKEN = {  # of layers that keep every token
+    "starter": 23_040,
+    "llama": 256,
+    "llama-spm": 256,
+    "qwen2vl": 256,
+    "deci": 448,  # layers of 2, 1, 0 and 4 heads
+    "olmoe": 512,
+    "deepseek2": 160,  # one row of 40 numbers a layer, and no values
+    "gemma3": 128,  # one layer of three without a window
+    "gpt-oss": 256,
+    "mamba": 0,
+    "mamba2": 0,
+    "jamba": 256,  # two layers of four with attention
+    "granitehybrid": 256,
+    "lfm2": 256,
+    "lfm2-window": 256,
+}
 
 
-def test_trial_tells_what_the_library_takes(model: Path, caplog: pytest.LogCaptureFixture) -> None:
+@pytest.mark.parametrize("name", ["starter", *TINY_MODELS])
+def test_trial_tells_what_the_library_takes(
+    name: str, starter_path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    model = starter_path if name == "starter" else TINY_MODELS[name].write(tmp_path / "tiny.gguf")
     for n_ctx in (512, 2048, 8192):
         params = ModelParams(n_ctx=n_ctx, n_threads=1)
-        found = trial(model, params)
+        request = ProbeRequest(path=str(model), params=params, budget=ENOUGH)
+        found = trial(model, params) if n_ctx == 512 else tried_here(request)
         assert isinstance(found, ProbeResult)
+        monkeypatch.setattr("engine.backend_llama.estimate.try_file", lambda *arguments, found=found: found)
         caplog.clear()
         with caplog.at_level(logging.INFO, logger="llama.cpp"):
             description = load(model, params)
@@ -64,14 +94,14 @@ def test_trial_tells_what_the_library_takes(model: Path, caplog: pytest.LogCaptu
         assert size.compute_bytes == pytest.approx((taken["compute"] + taken["output"]) * MIB, rel=0.1, abs=slack)
         assert found.weight_bytes == description.weight_bytes
         assert description.cache_bytes + description.compute_bytes == pytest.approx(size.total_bytes, rel=0.1)
+        assert description.kv_bytes_per_token == BYTES_PER_TOKEN[name]
 
 
 @pytest.mark.parametrize("name", ["llama", "olmoe", "deepseek2", "jamba"])
 def test_layers_add_up_to_the_weights(tmp_path: Path, name: str) -> None:
     path = TINY_MODELS[name].write(tmp_path / "ä 日#%.gguf")
     request = ProbeRequest(path=str(path), params=ModelParams(n_ctx=512), budget=ENOUGH, has_graphics=True)
-    found = try_file(request, lambda: True)
-    assert isinstance(found, ProbeResult)
+    found = tried_here(request)
     assert len(found.layer_bytes) == len(found.expert_bytes) == found.n_layer + 1
     input_bytes = len(bpe_vocabulary().tokens) * 64 * 4  # stays on the processor
     assert sum(found.layer_bytes) == found.weight_bytes - input_bytes
@@ -135,9 +165,7 @@ def test_load_fails_with_a_sentence_and_the_next_works_when_the_trial_ends_badly
         patch.setattr("engine.backend_llama.estimate.try_file", functools.partial(try_file, run=run))
         with pytest.raises(UnsupportedModel, match=re.escape(sentence)):
             loader.load(str(path), params, lambda share: True)
-    backend = LlamaLoader().load(str(path), params, lambda share: True)
-    assert backend is not None
-    backend.close()
+    assert load(path, params, is_known=True).n_ctx == 512
 
 
 def test_model_is_loaded_without_a_trial_when_its_process_cannot_be_started(
@@ -207,6 +235,7 @@ def test_context_that_does_not_fit_is_refused_before_it_is_taken(starter_path: P
         *((pair, FlashAttention.ON) for pair in (("f16", "q4_0"), ("q8_0", "q8_0"), ("q4_0", "q8_0"))),
     ],
 )
+@pytest.mark.usefixtures("no_child")
 def test_types_that_a_model_cannot_use_become_f16_with_a_notice(
     tmp_path: Path, pair: tuple[str, str], flash: FlashAttention
 ) -> None:
@@ -216,10 +245,24 @@ def test_types_that_a_model_cannot_use_become_f16_with_a_notice(
     assert "no whole blocks" in found.notices[0]
 
 
-@pytest.mark.parametrize("pair", [("f16", "f16"), ("q8_0", "f16"), ("q8_0", "q4_0"), ("bf16", "q5_1")], ids="-".join)
-def test_types_that_a_model_can_use_are_used(starter_path: Path, pair: tuple[str, str]) -> None:
-    found = load(starter_path, ModelParams(n_ctx=512, n_threads=1, type_k=pair[0], type_v=pair[1]))
+@pytest.fixture
+def whole_blocks(tmp_path: Path) -> Path:
+    """Return a model whose heads of 32 numbers fill the blocks of every cache type."""
+    return write_tiny_model(tmp_path / "blocks.gguf", n_embd=128)
+
+
+@pytest.mark.parametrize(
+    ("pair", "kv_bytes_per_token"),
+    [(("f16", "f16"), 512), (("q8_0", "f16"), 392), (("q8_0", "q4_0"), 208), (("bf16", "q5_1"), 352)],
+    ids=["f16-f16", "q8_0-f16", "q8_0-q4_0", "bf16-q5_1"],
+)
+@pytest.mark.usefixtures("no_child")
+def test_types_that_a_model_can_use_are_used_and_counted(
+    whole_blocks: Path, pair: tuple[str, str], kv_bytes_per_token: int
+) -> None:
+    found = load(whole_blocks, ModelParams(n_ctx=512, n_threads=1, type_k=pair[0], type_v=pair[1]))
     assert (found.type_k, found.type_v, found.notices) == (*pair, ())
+    assert found.kv_bytes_per_token == kv_bytes_per_token
 
 
 @pytest.mark.parametrize(
@@ -233,39 +276,10 @@ def test_types_that_a_model_can_use_are_used(starter_path: Path, pair: tuple[str
         ModelParams(n_ctx=512, n_threads=1, n_batch=1, n_ubatch=8192),
     ],
 )
+@pytest.mark.usefixtures("no_child")
 def test_every_way_of_loading_ends_in_a_model(tmp_path: Path, params: ModelParams) -> None:
     found = load(write_tiny_model(tmp_path / "a b ä日 #?%20&'.gguf"), params)
     assert (found.n_ctx, found.device, found.n_gpu_layers) == (512, "CPU", 0)
-
-
-BYTES_PER_TOKEN = {
-    "llama": 256,
-    "llama-spm": 256,
-    "qwen2vl": 256,
-    "deci": 448,  # layers of 2, 1, 0 and 4 heads
-    "olmoe": 512,
-    "deepseek2": 160,  # one row of 40 numbers a layer, and no values
-    "gemma3": 128,  # one layer of three without a window
-    "gpt-oss": 256,
-    "mamba": 0,
-    "mamba2": 0,
-    "jamba": 256,  # two layers of four with attention
-    "granitehybrid": 256,
-    "lfm2": 256,
-    "lfm2-window": 256,
-}
-
-
-@pytest.mark.parametrize("name", TINY_MODELS)
-def test_bytes_of_a_token_are_those_of_layers_that_keep_every_token(tmp_path: Path, name: str) -> None:
-    found = load(TINY_MODELS[name].write(tmp_path / "tiny.gguf"), ModelParams(n_ctx=512, n_threads=1))
-    assert found.kv_bytes_per_token == BYTES_PER_TOKEN[name]
-
-
-@pytest.mark.parametrize(("cache_type", "expected"), [("f16", 23_040), ("q8_0", 12_240), ("q4_0", 6_480)])
-def test_bytes_of_a_token_follow_the_cache_type(starter_path: Path, cache_type: str, expected: int) -> None:
-    params = ModelParams(n_ctx=512, n_threads=1, type_k=cache_type, type_v=cache_type)
-    assert load(starter_path, params).kv_bytes_per_token == expected
 
 
 def measured(path: Path, params: ModelParams) -> tuple[CacheTypeRow, ...]:
@@ -278,20 +292,12 @@ def measured(path: Path, params: ModelParams) -> tuple[CacheTypeRow, ...]:
         backend.close()
 
 
-def test_cache_types_are_measured_with_their_bytes(starter_path: Path) -> None:
-    loader = LlamaLoader()
-    backend = loader.load(str(starter_path), ModelParams(n_ctx=2048, n_threads=1), lambda share: True)
-    assert backend is not None
-    try:
-        rows = {(row.type_k, row.type_v): row for row in loader.measure_cache_types(backend)}
-    finally:
-        backend.close()
+def test_cache_types_are_measured_with_their_bytes(whole_blocks: Path) -> None:
+    rows = {(row.type_k, row.type_v): row for row in measured(whole_blocks, ModelParams(n_ctx=2048))}
     plain = rows["f16", "f16"]
-    assert plain.total_bytes == pytest.approx(2048 * 23_040, rel=0.01)
+    assert plain.total_bytes == pytest.approx(2048 * 512, rel=0.01)
     assert rows["q8_0", "q8_0"].total_bytes == pytest.approx(plain.total_bytes * 34 / 64, rel=0.01)
-    assert plain.decode_rate is not None
-    assert plain.decode_rate > 0
-    assert all((row.decode_rate is None) == bool(row.reason) for row in rows.values())
+    assert all(row.decode_rate and row.decode_rate > 0 and not row.reason for row in rows.values())
 
 
 @pytest.mark.parametrize("name", TINY_MODELS)
@@ -329,14 +335,6 @@ def test_measuring_ends_between_any_two_steps_when_its_time_is_up(
 
 
 def test_cache_types_that_cannot_be_used_have_a_reason(tmp_path: Path) -> None:
-    loader = LlamaLoader()
-    path = write_tiny_model(tmp_path / "tiny.gguf")
-    backend = loader.load(str(path), ModelParams(n_ctx=512, n_threads=1), lambda share: True)
-    assert backend is not None
-    try:
-        rows = loader.measure_cache_types(backend)
-    finally:
-        backend.close()
-    measured = {(row.type_k, row.type_v) for row in rows if row.decode_rate is not None}
-    assert measured == {("f16", "f16")}
+    rows = measured(write_tiny_model(tmp_path / "tiny.gguf"), ModelParams(n_ctx=512))
+    assert {(row.type_k, row.type_v) for row in rows if row.decode_rate is not None} == {("f16", "f16")}
     assert all("no whole blocks" in row.reason for row in rows if row.decode_rate is None)

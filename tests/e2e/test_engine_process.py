@@ -60,22 +60,20 @@ def _family(pid: int) -> list[psutil.Process]:
 
 
 @pytest.mark.skipif(os.name == "nt", reason="the signals of POSIX")
-@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGSEGV], ids=["killed", "crashed"])
-def test_death_in_a_reply_fails_it_once_and_a_new_load_goes_on(
-    driver: EngineDriver, starter_path: Path, number: signal.Signals
-) -> None:
-    assert isinstance(driver.load(str(starter_path), _PARAMS), ModelLoaded)
-    ids = [driver.generate("Tell me a long story.", sampling=_GO_ON) for _ in range(2)]
-    driver.wait_type(Delta, ids[0])
-    os.kill(_pid(driver), number)
-    for request_id in ids:
-        assert driver.wait_failed(request_id).error.error == "EngineDied"
-    death = driver.wait_type(EngineDied)
-    assert death.exit_code == -number
-    assert death.error.message and death.error.hint
-    assert death.log_tail
-    assert [type(event) for event in driver.events[-3:]] == [Failed, Failed, EngineDied]
-    assert driver.wait_failed(driver.generate("hi")).error.error == "EngineUnavailable"
+def test_each_death_in_a_reply_fails_it_once_and_a_new_load_goes_on(driver: EngineDriver, starter_path: Path) -> None:
+    for number in (signal.SIGKILL, signal.SIGSEGV):
+        assert isinstance(driver.load(str(starter_path), _PARAMS), ModelLoaded)
+        ids = [driver.generate("Tell me a long story.", sampling=_GO_ON) for _ in range(2)]
+        driver.wait_type(Delta, ids[0])
+        os.kill(_pid(driver), number)
+        for request_id in ids:
+            assert driver.wait_failed(request_id).error.error == "EngineDied"
+        death = driver.wait(lambda e, code=-number: isinstance(e, EngineDied) and e.exit_code == code)
+        assert isinstance(death, EngineDied)
+        assert death.error.message and death.error.hint
+        assert death.log_tail
+        assert [type(event) for event in driver.events[-3:]] == [Failed, Failed, EngineDied]
+        assert driver.wait_failed(driver.generate("hi")).error.error == "EngineUnavailable"
     assert isinstance(driver.load(str(starter_path), _PARAMS), ModelLoaded)
     assert driver.reply("hi", sampling=_GREEDY).text
 
@@ -159,81 +157,73 @@ def test_reply_ends_at_the_turn_marker_when_the_file_names_another_end_token(
     copy = tmp_path / "other-end.gguf"
     edit_gguf(starter_path, copy, set={"tokenizer.ggml.eos_token_id": 0})  # <|endoftext|>
     driver.load(str(copy), _PARAMS)
-    finished = driver.reply("Name three primary colours.", sampling=SamplingParams(temperature=0, max_tokens=200))
+    finished = driver.reply("What is 1+1?", sampling=SamplingParams(temperature=0, max_tokens=200))
     assert finished.finish_reason is FinishReason.STOP
     assert finished.metrics.num_generated_tokens < 200
     assert "<|" not in finished.text
 
 
-@pytest.mark.parametrize(
-    "template",
-    [
-        "{% for i in range(10**9) %}{% endfor %}",
-        "{{ 'a' * 10**10 }}",
-        "{{ ''.__class__.__mro__[1].__subclasses__() }}",
-        "{% broken",
-        "{{ raise_exception('no') }}",
-    ],
-    ids=["endless", "huge", "escape", "syntax", "refuses"],
-)
-def test_hostile_template_costs_one_sentence(driver: EngineDriver, tmp_path: Path, template: str) -> None:
-    path = tmp_path / "tiny.gguf"
-    write_tiny_model(path, chat_template=template)
-    loaded = driver.load(str(path), ModelParams(n_ctx=512, n_threads=1))
-    assert isinstance(loaded, ModelLoaded)
-    assert len(loaded.description.notices) == 1
-    request_id = driver.new_id()
-    messages = (ChatMessage(Role.USER, "hi"),)
-    options = PromptOptions(chat_format="file")  # without it a known format may stand in
-    driver.client.send(Generate(request_id=request_id, messages=messages, sampling=_GREEDY, options=options))
-    failed = driver.wait_failed(request_id)
-    assert failed.error.error == "ChatTemplateError"
-    assert "\n" not in failed.error.message
+_HOSTILE_TEMPLATES = {
+    "endless": "{% for i in range(10**9) %}{% endfor %}",
+    "huge": "{{ 'a' * 10**10 }}",
+    "escape": "{{ ''.__class__.__mro__[1].__subclasses__() }}",
+    "syntax": "{% broken",
+    "refuses": "{{ raise_exception('no') }}",
+}
 
 
-@pytest.mark.parametrize("vocab", ["bpe", "spm"])
-def test_begin_token_comes_once_whether_the_template_prints_it_or_not(
-    driver: EngineDriver, tmp_path: Path, vocab: str
-) -> None:
-    counts = {}
-    for name, template in (("with", "{{ bos_token }}" + _CHATML), ("without", _CHATML)):
-        path = tmp_path / f"{name}.gguf"
-        write_tiny_model(path, vocab=vocab, chat_template=template, add_bos=True)
-        driver.load(str(path), ModelParams(n_ctx=512, n_threads=1))
-        counts[name] = driver.reply("hi", sampling=_GREEDY).metrics.num_prompt_tokens
-    assert counts["with"] == counts["without"]
+def test_each_hostile_template_costs_one_sentence_whatever_came_before_it(driver: EngineDriver, tmp_path: Path) -> None:
+    for name, template in _HOSTILE_TEMPLATES.items():
+        path = write_tiny_model(tmp_path / f"{name}.gguf", chat_template=template)
+        loaded = driver.load(str(path), ModelParams(n_ctx=512, n_threads=1))
+        assert isinstance(loaded, ModelLoaded), name
+        assert len(loaded.description.notices) == 1, name
+        request_id = driver.new_id()
+        messages = (ChatMessage(Role.USER, "hi"),)
+        options = PromptOptions(chat_format="file")  # without it a known format may stand in
+        driver.client.send(Generate(request_id=request_id, messages=messages, sampling=_GREEDY, options=options))
+        failed = driver.wait_failed(request_id)
+        assert failed.error.error == "ChatTemplateError", name
+        assert "\n" not in failed.error.message, name
 
 
-@pytest.mark.parametrize("length", [1_000, 60_000, 200_000])
-def test_long_run_of_letters_does_not_overflow_the_tokeniser(driver: EngineDriver, tmp_path: Path, length: int) -> None:
+def test_begin_token_comes_once_whether_the_template_prints_it_or_not(driver: EngineDriver, tmp_path: Path) -> None:
+    for vocab in ("bpe", "spm"):
+        counts = {}
+        for name, template in (("with", "{{ bos_token }}" + _CHATML), ("without", _CHATML)):
+            path = tmp_path / f"{vocab} {name}.gguf"
+            write_tiny_model(path, vocab=vocab, chat_template=template, add_bos=True)
+            driver.load(str(path), ModelParams(n_ctx=512, n_threads=1))
+            counts[name] = driver.reply("hi", sampling=_GREEDY).metrics.num_prompt_tokens
+        assert counts["with"] == counts["without"], vocab
+
+
+def test_long_run_of_letters_does_not_overflow_the_tokeniser(driver: EngineDriver, tmp_path: Path) -> None:
     path = tmp_path / "tiny.gguf"
     write_tiny_model(path, pre="deepseek-llm", chat_template=_CHATML)
     driver.load(str(path), ModelParams(n_ctx=262_144, n_threads=1, n_seq_max=1))
-    for text in ("a" * length, "us" * (length // 2)):
-        request_id = driver.generate(text, sampling=SamplingParams(max_tokens=1))
-        driver.wait_type(PrefillProgress, request_id)
-        driver.client.send(Abort(request_id=request_id))
-        driver.wait_finished(request_id)
+    for length in (1_000, 60_000, 200_000):
+        for text in ("a" * length, "us" * (length // 2)):
+            request_id = driver.generate(text, sampling=SamplingParams(max_tokens=1))
+            driver.wait_type(PrefillProgress, request_id)
+            driver.client.send(Abort(request_id=request_id))
+            driver.wait_finished(request_id)
 
 
-def test_damaged_file_costs_one_sentence_and_the_next_load_works(
+def test_what_cannot_be_loaded_costs_one_sentence_and_the_next_load_works(
     driver: EngineDriver, starter_path: Path, tmp_path: Path
 ) -> None:
     torn = tmp_path / "torn.gguf"
-    torn.write_bytes(starter_path.read_bytes()[:3_000_000])
-    for path in (torn, tmp_path):
-        failed = driver.load(str(path), _PARAMS)
+    with starter_path.open("rb") as whole:
+        torn.write_bytes(whole.read(3_000_000))
+    too_large = ModelParams(n_ctx=16_777_216, n_threads=1)
+    for path, params in ((torn, _PARAMS), (tmp_path, _PARAMS), (starter_path, too_large)):
+        failed = driver.load(str(path), params)
         assert isinstance(failed, Failed)
         assert failed.error.message and failed.error.hint
-    assert isinstance(driver.load(str(starter_path), _PARAMS), ModelLoaded)
-
-
-def test_context_that_cannot_fit_names_both_numbers(driver: EngineDriver, starter_path: Path) -> None:
-    failed = driver.load(str(starter_path), ModelParams(n_ctx=16_777_216, n_threads=1))
-    assert isinstance(failed, Failed)
     assert failed.error.error == "OutOfMemory"
     assert failed.error.message.count("GiB") == 2
-    assert isinstance(driver.load(str(starter_path), _PARAMS), ModelLoaded)
+    assert isinstance(driver.load(str(write_tiny_model(tmp_path / "tiny.gguf")), _PARAMS), ModelLoaded)
 
 
 @pytest.mark.parametrize(
