@@ -9,7 +9,8 @@ ARGS ?=
 INSTALL := $(PYTHON) packaging/install.py --backend $(BACKEND)
 # The installation's own path is used and no activation: nothing outside this folder is read or changed.
 RUN := $(BIN)/python
-OFFSCREEN := QT_QPA_PLATFORM=offscreen
+# Byte code is kept whatever the environment says: each of a thousand processes would compile the same files again.
+OFFSCREEN := QT_QPA_PLATFORM=offscreen PYTHONDONTWRITEBYTECODE=
 CHECKED := app engine models tests benchmarks packaging
 
 .DEFAULT_GOAL := help
