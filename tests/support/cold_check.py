@@ -26,17 +26,10 @@ EXACT: dict[str, Any] = {"n_threads": 1, "flash_attn": FlashAttention.OFF, "type
 _Logits = npt.NDArray[np.float32]
 
 
-_LOADER = LlamaLoader()  # one for all: it tries a file it does not know yet in a process of its own
-
-
-_TRIED: set[Path] = set()
-
-
 def load_llama(path: Path, params: ModelParams) -> Any:
-    """Load a model as the worker does; a sound file is tried in a process of its own once, not for all settings."""
-    backend = _LOADER.load(str(path), params, lambda share: True, is_known=path in _TRIED)
+    """Load a model as the worker does, one that is sound: it is not tried in a process of its own."""
+    backend = LlamaLoader().load(str(path), params, lambda share: True, is_known=True)
     assert backend is not None
-    _TRIED.add(path)
     return backend
 
 
