@@ -88,6 +88,20 @@ def test_threads_are_told_as_soon_as_a_model_is_loaded(make_desk: Callable[..., 
     assert readouts.value("threads") == "6"
 
 
+def test_entries_of_a_message_show_their_keys_where_these_do_the_same(desk: Desk) -> None:
+    for number in range(2):
+        desk.reply(f"question {number}", "answer")
+    shown = []
+    for row in (desk.view.rows[1], desk.view.rows[-1]):
+        menu = row.menu()
+        shown.append([action.text() for action in menu.actions()])
+        menu.deleteLater()
+    assert "Copy reply" in shown[0]
+    assert "Ask again" in shown[0]
+    assert f"Copy reply\t{key_name('Ctrl+Shift+C')}" in shown[1]
+    assert f"Ask again\t{key_name('Ctrl+R')}" in shown[1]
+
+
 @pytest.mark.parametrize(
     ("part", "whole", "text"),
     [(118, 180, "118 of 180 MiB"), (0, 180, "0 B of 180 MiB"), (900, 2048, "900 MiB of 2.0 GiB")],
