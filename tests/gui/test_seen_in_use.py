@@ -1,5 +1,6 @@
 """What a person meets who uses the window for a while: nothing slips away from under the hand."""
 
+import itertools
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -86,6 +87,16 @@ def test_threads_are_told_as_soon_as_a_model_is_loaded(make_desk: Callable[..., 
     assert readouts.value("threads") == "–"
     desk.load(n_threads=6)
     assert readouts.value("threads") == "6"
+
+
+def test_frame_of_the_first_message_is_around_it_alone(desk: Desk) -> None:
+    for number in range(2):
+        desk.reply(f"question {number}", "answer")
+    desk.view.setFocus(Qt.FocusReason.TabFocusReason)
+    QTest.keyClick(desk.view, Qt.Key.Key_Down)
+    assert desk.view.focused_number == 0
+    for above, below in itertools.pairwise(desk.view.rows):
+        assert above.geometry().bottom() < below.geometry().top()
 
 
 def test_entries_of_a_message_show_their_keys_where_these_do_the_same(desk: Desk) -> None:
