@@ -90,8 +90,8 @@ def test_threads_are_told_as_soon_as_a_model_is_loaded(make_desk: Callable[..., 
 
 
 def test_frame_of_the_first_message_is_around_it_alone(desk: Desk) -> None:
-    for number in range(2):
-        desk.reply(f"question {number}", "answer")
+    for question in ("Repeat three times: The quick", "Write a long"):
+        desk.reply(question, "answer")
     desk.view.setFocus(Qt.FocusReason.TabFocusReason)
     QTest.keyClick(desk.view, Qt.Key.Key_Down)
     assert desk.view.focused_number == 0
