@@ -14,6 +14,7 @@ from pytestqt.qtbot import QtBot
 from app.desktop.theme.theme import Theme
 from app.desktop.widgets.crash_card import CrashCard
 from app.desktop.widgets.figures import share_text
+from app.desktop.widgets.focus_ring import FocusRing
 from app.desktop.widgets.key_names import key_name
 from app.desktop.widgets.message_editor import MessageEditor
 from app.desktop.widgets.models_head import ModelsHead
@@ -87,6 +88,20 @@ def test_threads_are_told_as_soon_as_a_model_is_loaded(make_desk: Callable[..., 
     assert readouts.value("threads") == "–"
     desk.load(n_threads=6)
     assert readouts.value("threads") == "6"
+
+
+def test_conversation_shows_that_the_keys_are_there(desk: Desk) -> None:
+    desk.reply("one", "answer")
+    rings = desk.view.findChildren(FocusRing)
+    desk.view.setFocus(Qt.FocusReason.MouseFocusReason)
+    assert not any(ring.isVisible() for ring in rings)
+    desk.composer.text_edit.setFocus()
+    desk.view.setFocus(Qt.FocusReason.TabFocusReason)
+    (shown,) = [ring for ring in rings if ring.isVisible()]
+    assert desk.view.viewport().geometry().contains(shown.geometry())
+    QTest.keyClick(desk.view, Qt.Key.Key_Down)
+    assert [ring.isVisible() for ring in rings].count(True) == 1
+    assert not shown.isVisible(), "the message has them now"
 
 
 def test_frame_of_the_first_message_is_around_it_alone(desk: Desk) -> None:
