@@ -1,5 +1,6 @@
 """What a person meets who uses the window for a while: nothing slips away from under the hand."""
 
+import itertools
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -13,6 +14,7 @@ from pytestqt.qtbot import QtBot
 from app.desktop.theme.theme import Theme
 from app.desktop.widgets.crash_card import CrashCard
 from app.desktop.widgets.figures import share_text
+from app.desktop.widgets.focus_ring import FocusRing
 from app.desktop.widgets.key_names import key_name
 from app.desktop.widgets.message_editor import MessageEditor
 from app.desktop.widgets.models_head import ModelsHead
@@ -86,6 +88,44 @@ def test_threads_are_told_as_soon_as_a_model_is_loaded(make_desk: Callable[..., 
     assert readouts.value("threads") == "–"
     desk.load(n_threads=6)
     assert readouts.value("threads") == "6"
+
+
+def test_conversation_shows_that_the_keys_are_there(desk: Desk) -> None:
+    desk.reply("one", "answer")
+    rings = desk.view.findChildren(FocusRing)
+    desk.view.setFocus(Qt.FocusReason.MouseFocusReason)
+    assert not any(ring.isVisible() for ring in rings)
+    desk.composer.text_edit.setFocus()
+    desk.view.setFocus(Qt.FocusReason.TabFocusReason)
+    (shown,) = [ring for ring in rings if ring.isVisible()]
+    assert desk.view.viewport().geometry().contains(shown.geometry())
+    QTest.keyClick(desk.view, Qt.Key.Key_Down)
+    assert [ring.isVisible() for ring in rings].count(True) == 1
+    assert not shown.isVisible(), "the message has them now"
+
+
+def test_frame_of_the_first_message_is_around_it_alone(desk: Desk) -> None:
+    for question in ("Repeat three times: The quick", "Write a long"):
+        desk.reply(question, "answer")
+    desk.view.setFocus(Qt.FocusReason.TabFocusReason)
+    QTest.keyClick(desk.view, Qt.Key.Key_Down)
+    assert desk.view.focused_number == 0
+    for above, below in itertools.pairwise(desk.view.rows):
+        assert above.geometry().bottom() < below.geometry().top()
+
+
+def test_entries_of_a_message_show_their_keys_where_these_do_the_same(desk: Desk) -> None:
+    for number in range(2):
+        desk.reply(f"question {number}", "answer")
+    shown = []
+    for row in (desk.view.rows[1], desk.view.rows[-1]):
+        menu = row.menu()
+        shown.append([action.text() for action in menu.actions()])
+        menu.deleteLater()
+    assert "Copy reply" in shown[0]
+    assert "Ask again" in shown[0]
+    assert f"Copy reply\t{key_name('Ctrl+Shift+C')}" in shown[1]
+    assert f"Ask again\t{key_name('Ctrl+R')}" in shown[1]
 
 
 @pytest.mark.parametrize(
