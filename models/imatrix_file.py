@@ -119,9 +119,10 @@ def _read_gguf(path: Path, reader: HeadReader) -> MatrixValues:
 
 
 def _read_legacy(path: Path) -> MatrixValues:
-    if path.stat().st_size > _MAX_LEGACY_BYTES:
+    with path.open("rb") as file:
+        data = file.read(_MAX_LEGACY_BYTES + 1)
+    if len(data) > _MAX_LEGACY_BYTES:
         return {}
-    data = path.read_bytes()
     values: MatrixValues = {}
     try:
         (num_entries,) = struct.unpack_from("<i", data)
