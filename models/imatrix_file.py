@@ -119,10 +119,9 @@ def _read_gguf(path: Path, reader: HeadReader) -> MatrixValues:
 
 
 def _read_legacy(path: Path) -> MatrixValues:
-    with path.open("rb") as file:
-        data = file.read(_MAX_LEGACY_BYTES + 1)
-    if len(data) > _MAX_LEGACY_BYTES:
+    if path.stat().st_size > _MAX_LEGACY_BYTES or not path.is_file():  # a device has no end
         return {}
+    data = path.read_bytes()
     values: MatrixValues = {}
     try:
         (num_entries,) = struct.unpack_from("<i", data)
