@@ -205,8 +205,8 @@ class Settings:
             label="Draft ahead",
             help="Guesses the next tokens and checks several at a time, while that is measurably not slower. A model "
             "can have a choice of its own, in the inspector.",
-            choices=("Off", "Automatic", "From the chat's own text", "With a draft model", "Both"),
-            section="Speculative decoding",
+            choices=("Off", "Automatic", "Own text", "Draft model", "Both"),
+            section="Drafting",
         ),
     ] = DraftMode.AUTO
     draft_max: Annotated[
@@ -218,7 +218,7 @@ class Settings:
             minimum=0,
             maximum=MAX_DRAFT,
             lowest="automatic",
-            section="Speculative decoding",
+            section="Drafting",
         ),
     ] = 0
     draft_strict: Annotated[
@@ -227,7 +227,7 @@ class Settings:
             type=bool,
             label="Strict",
             help="At temperature 0 the text is that of plain decoding to the token; slower.",
-            section="Speculative decoding",
+            section="Drafting",
         ),
     ] = False
     draft_tint: Annotated[

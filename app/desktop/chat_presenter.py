@@ -291,6 +291,8 @@ class ChatPresenter(QObject):
         number = view.focused_number  # the message that has the keys may go away
         self._window.notices.dismiss("attempt")
         view.set_turns(self.conversation.turns)
+        if not self.conversation.is_busy:
+            self._readouts.show_path(self.conversation.last_reply)
         if number is not None:
             view.focus_number(number)
         self._find.look_again()

@@ -162,7 +162,7 @@ def test_chat_text_drafts_when_nothing_was_chosen(open_desk: Callable[..., Desk]
     desk.reply("one", "answer")
     assert wanted(desk) == SpeculativeParams(mode=DraftMode.AUTO)
     assert desk.client.count(SetDraft) == 0
-    assert desk.window.inspector.section("drafting").head.summary == "Auto"
+    assert desk.window.inspector.section("drafting").head.summary == "Automatic"
     row(desk, "good")
     assert "good may pay" in panel_of(desk).suggestion
 

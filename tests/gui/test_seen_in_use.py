@@ -12,13 +12,13 @@ from pytestqt.qtbot import QtBot
 
 from app.desktop.theme.theme import Theme
 from app.desktop.widgets.crash_card import CrashCard
+from app.desktop.widgets.figures import share_text
 from app.desktop.widgets.key_names import key_name
 from app.desktop.widgets.message_editor import MessageEditor
 from app.desktop.widgets.models_head import ModelsHead
-from app.desktop.widgets.settings_page import SettingsPage
 from app.desktop.widgets.typed_key import is_typed
 from app.reply_records import title_of
-from engine import ErrorInfo, ThreadsChanged, ThreadsReason
+from engine import DrafterStats, DraftState, ErrorInfo, Generate, SpeculativeStats, ThreadsChanged, ThreadsReason
 from tests.gui.compare_hand import CompareHand
 from tests.gui.scripted_engine import Desk
 
@@ -32,7 +32,7 @@ NEIGHBOUR = ThreadsChanged(num_threads=1, num_prefill_threads=1, num_available=2
 def test_capital_typed_at_a_message_goes_into_the_composer(desk: Desk) -> None:
     desk.reply("one", "answer")
     desk.view.rows[-1].setFocus()
-    QTest.keyClick(desk.view.rows[-1], "N", SHIFT)
+    QTest.keyClicks(desk.view.rows[-1], "N", SHIFT)
     assert desk.composer.text == "N"
     assert QApplication.focusWidget() is desk.composer.text_edit
 
@@ -72,7 +72,7 @@ def top_of(desk: Desk, widget: QWidget) -> int:
 
 
 def test_number_of_threads_moves_nothing_when_it_changes(wide: Desk) -> None:
-    readouts, slider = wide.window.inspector.section("live").body, wide.window.inspector.section("sampling")
+    readouts, slider = wide.parts.readouts, wide.window.inspector.section("sampling")
     before = top_of(wide, slider)
     wide.client.emit(NEIGHBOUR)
     wide.qtbot.waitUntil(lambda: readouts.value("threads") == "1 of 2 · busy computer")
@@ -82,16 +82,25 @@ def test_number_of_threads_moves_nothing_when_it_changes(wide: Desk) -> None:
 
 def test_threads_are_told_as_soon_as_a_model_is_loaded(make_desk: Callable[..., Desk]) -> None:
     desk = make_desk()
-    readouts = desk.window.inspector.section("live").body
+    readouts = desk.parts.readouts
     assert readouts.value("threads") == "–"
     desk.load(n_threads=6)
     assert readouts.value("threads") == "6"
 
 
+@pytest.mark.parametrize(
+    ("part", "whole", "text"),
+    [(118, 180, "118 of 180 MiB"), (0, 180, "0 B of 180 MiB"), (900, 2048, "900 MiB of 2.0 GiB")],
+    ids=["same unit", "nothing yet", "other unit"],
+)
+def test_size_of_a_part_has_its_unit_once(part: int, whole: int, text: str) -> None:
+    assert share_text(part * 2**20, whole * 2**20) == text
+
+
 @pytest.mark.parametrize("way", ["pointer", "focus"])
 def test_setting_in_hand_stays_where_it_is_when_numbers_above_it_come(wide: Desk, way: str) -> None:
     inspector = wide.window.inspector
-    readouts, section = inspector.section("live").body, inspector.section("sampling")
+    readouts, section = wide.parts.readouts, inspector.section("sampling")
     top_of(wide, section)
     if way == "pointer":
         QCursor.setPos(section.mapToGlobal(QPoint(40, 40)))
@@ -102,6 +111,36 @@ def test_setting_in_hand_stays_where_it_is_when_numbers_above_it_come(wide: Desk
     readouts.show_total(12.0)
     wide.qtbot.waitUntil(lambda: inspector.area.verticalScrollBar().value() > 0)
     assert top_of(wide, section) == before
+    readouts.show_total(None)
+    wide.qtbot.waitUntil(lambda: inspector.area.verticalScrollBar().value() == 0)
+    assert top_of(wide, section) == before
+
+
+def test_settings_at_the_end_stay_in_place_while_numbers_come_and_go(wide: Desk) -> None:
+    inspector = wide.window.inspector
+    inspector.set_collapsed(())
+    QCursor.setPos(wide.window.mapToGlobal(QPoint(-50, -50)))
+    QApplication.processEvents()
+    bar = inspector.area.verticalScrollBar()
+    bar.setValue(bar.maximum())
+    before = top_of(wide, inspector.section("model"))
+    for total in (12.0, None, 11.0, None):
+        wide.parts.readouts.show_total(total)
+        assert top_of(wide, inspector.section("model")) == before
+
+
+def test_lines_of_drafting_stay_while_the_next_reply_begins(wide: Desk) -> None:
+    readouts = wide.parts.readouts
+    drafter = DrafterStats(drafter="ngram", num_drafts=10, num_drafted_tokens=20, num_accepted_tokens=13)
+    stats = SpeculativeStats(state=DraftState.ON, drafters=(drafter,))
+    first = wide.say("one")
+    wide.finish(first, "a", speculative=stats)
+    assert readouts.has_row("drafts")
+    second = wide.say("two")
+    wide.delta(second, "b")
+    assert (readouts.has_row("drafts"), readouts.value("drafts")) == (True, "–")
+    wide.finish(second, "b")
+    assert not readouts.has_row("drafts")
 
 
 def test_numbers_stay_in_view_when_they_grow_and_nobody_is_at_the_settings(wide: Desk) -> None:
@@ -109,9 +148,23 @@ def test_numbers_stay_in_view_when_they_grow_and_nobody_is_at_the_settings(wide:
     QCursor.setPos(wide.window.mapToGlobal(QPoint(-50, -50)))
     wide.composer.text_edit.setFocus()
     before = top_of(wide, inspector.section("sampling"))
-    inspector.section("live").body.show_total(12.0)
+    wide.parts.readouts.show_total(12.0)
     assert top_of(wide, inspector.section("sampling")) > before
     assert inspector.area.verticalScrollBar().value() == 0
+
+
+def test_numbers_and_seed_are_those_of_the_version_that_is_shown(desk: Desk) -> None:
+    first = desk.say("one")
+    desk.finish(first, "a", num_generated_tokens=11, seed=101)
+    before = desk.client.last(Generate)
+    desk.parts.presenter.retry()
+    desk.qtbot.waitUntil(lambda: desk.client.last(Generate) is not before)
+    desk.finish(desk.client.last(Generate).request_id, "b", num_generated_tokens=22, seed=202)
+    readouts, panel = desk.parts.readouts, desk.parts.sampling
+    for way, count, used in ((-1, 11, 101), (1, 22, 202)):
+        desk.view.step_variant(way)
+        assert readouts.value("generated").startswith(f"{count} tokens")
+        assert f"Last reply: {used}" in [label.text() for label in panel.findChildren(QLabel)]
 
 
 def test_keys_go_to_the_composer_when_a_narrower_window_takes_the_inspector(desk: Desk) -> None:
@@ -173,17 +226,6 @@ def test_search_of_models_is_as_high_as_the_order_beside_it(theme: Theme, qtbot:
     head.resize(800, 44)
     head.show()
     assert head.search.height() == head.sort.height()
-
-
-def test_buttons_of_the_cache_end_where_the_settings_end(theme: Theme, qtbot: QtBot) -> None:
-    page = SettingsPage(theme)
-    qtbot.addWidget(page)
-    page.resize(900, 900)
-    page.show()
-    QApplication.processEvents()
-    control, button = page.row("zoom").control, page.cache.off_button
-    ends = [part.mapTo(page, QPoint(part.width(), 0)).x() for part in (control, button)]
-    assert ends[0] == ends[1]
 
 
 @pytest.fixture

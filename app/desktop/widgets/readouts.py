@@ -20,6 +20,7 @@ from app.desktop.widgets.figures import (
     rate_text,
     rate_with_unit,
     seconds_text,
+    share_text,
     tokens_text,
 )
 from app.desktop.widgets.readout_rows import ONLY_WHERE_KNOWN, ROWS
@@ -59,6 +60,8 @@ class Readouts(QWidget):
         self._memory_bytes: int | None = None
         self._peak_bytes: int | None = None
         self._threads: ThreadsChanged | None = None
+        self._metrics: RequestMetrics | None = None  # of the reply whose numbers are shown
+        self._is_live = False  # between the begin of a request and its end lines may come, and none goes
         self._points: deque[tuple[float, int]] = deque()
         self._charted_at = 0.0
         self._rate = QLabel()
@@ -170,12 +173,14 @@ class Readouts(QWidget):
         self._show_memory()
 
     def begin(self) -> None:
-        """Clear the numbers for a new request."""
+        """Clear the numbers for a new request; the lines of the last reply stay, to be filled again."""
+        self._is_live = True
         self._clear()
         self._show_context()
 
     def show_reply(self, turn: ReplyTurn | None) -> None:
         """Show the stored measures of the last reply of a chat; None for a chat without one."""
+        self._is_live = False
         self._clear()
         self._num_context_tokens = 0
         self._num_system_tokens = None
@@ -183,6 +188,11 @@ class Readouts(QWidget):
             self._show_metrics(turn.metrics)
             self._show_drafting(turn.speculative)
         self._show_context()
+
+    def show_path(self, turn: ReplyTurn | None) -> None:
+        """Show the measures of the reply that the shown messages end with now, unless they are shown already."""
+        if turn is None or turn.metrics is not self._metrics:
+            self.show_reply(turn)
 
     def show_prefill(self, progress: PrefillProgress) -> None:
         """Show how far the prompt is read."""
@@ -218,6 +228,7 @@ class Readouts(QWidget):
 
     def show_finished(self, event: Finished) -> None:
         """Show the measures of a whole reply in place of the running ones."""
+        self._is_live = False
         self._phase.setText("")
         self._show_metrics(event.metrics)
         self._show_drafting(event.speculative)
@@ -225,9 +236,13 @@ class Readouts(QWidget):
 
     def end(self) -> None:
         """Take away the phase: nothing is in progress."""
+        self._is_live = False
         self._phase.setText("")
+        for name in ONLY_WHERE_KNOWN:
+            self._show_row(name)
 
     def _clear(self) -> None:
+        self._metrics = None
         self._points.clear()
         self.chart.clear()
         self._show_rate(None)
@@ -242,6 +257,7 @@ class Readouts(QWidget):
         self._cause.setText("")
 
     def _show_metrics(self, metrics: RequestMetrics) -> None:
+        self._metrics = metrics
         self._show_rate(metrics.decode_rate)
         self._set("ttft", seconds_text(metrics.ttft_s))
         self._set("prompt", _prompt(metrics))
@@ -282,14 +298,19 @@ class Readouts(QWidget):
 
     def _set(self, name: str, text: str) -> None:
         value = self._values[name]
-        if text == value.text():
-            return
-        value.setText(text)
-        value.setAccessibleName(f"{self._labels[name].text()}: {text}")
+        text = text or NOTHING
+        if text != value.text():
+            value.setText(text)
+            value.setAccessibleName(f"{self._labels[name].text()}: {text}")
         if name in ONLY_WHERE_KNOWN:
-            is_known = text not in ("", NOTHING)
-            value.setVisible(is_known)
-            self._labels[name].setVisible(is_known)
+            self._show_row(name)
+
+    def _show_row(self, name: str) -> None:
+        """Show a line whose value is known; one that is not goes once nothing is in progress."""
+        is_known = self._values[name].text() != NOTHING
+        if is_known or not self._is_live:
+            for part in (self._values[name], self._labels[name]):
+                part.setVisible(is_known)
 
     def _show_rate(self, rate: float | None) -> None:
         role = "idle" if rate is None else "number"
@@ -333,9 +354,7 @@ class Readouts(QWidget):
         )
         self._context_bar.show_parts(self._num_system_tokens, used, model.n_ctx)
         kinds = model.type_k if model.type_k == model.type_v else f"{model.type_k}/{model.type_v}"
-        memory = self.tr("{used} of {total}").format(
-            used=bytes_text(used * model.kv_bytes_per_token), total=bytes_text(model.n_ctx * model.kv_bytes_per_token)
-        )
+        memory = share_text(used * model.kv_bytes_per_token, model.n_ctx * model.kv_bytes_per_token)
         self._set("memory", f"{memory} · {kinds}")
 
     def _reused(self, cached: int, total: int) -> str:

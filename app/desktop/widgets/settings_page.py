@@ -248,4 +248,5 @@ class SettingsPage(QWidget):
         self._column.setFixedWidth(max(column, 1))
         for row in self._rows.values():
             row.fit(column)
-        self.cache.fit(column, inset=next(iter(self._rows.values())).inset)
+        is_narrow = column < px(_NARROW)
+        self.documents.set_inset(0 if is_narrow else next(iter(self._rows.values())).inset)

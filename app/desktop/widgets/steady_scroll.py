@@ -16,20 +16,28 @@ class SteadyScroll(QObject):
         super().__init__(area)
         self._area = area
         self._part = part
+        self._value = 0  # before the range that is now
         part.installEventFilter(self)
+        area.verticalScrollBar().rangeChanged.connect(self._on_range_changed)
 
     def eventFilter(self, watched: object, event: QEvent) -> bool:
         """See QObject."""
         if isinstance(event, QResizeEvent) and event.oldSize().height() > 0 and self._part.isVisible():
             way = event.size().height() - event.oldSize().height()
             if way and event.size().width() == event.oldSize().width() and self._is_below(event.oldSize().height()):
+                # What shrinks has shortened the range before, and that may have moved the view already.
                 bar = self._area.verticalScrollBar()
-                bar.setValue(bar.value() + way)
+                bar.setValue((bar.value() if way > 0 else self._value) + way)
         return False
+
+    def _on_range_changed(self) -> None:
+        self._value = self._area.verticalScrollBar().value()
 
     def _is_below(self, height: int) -> bool:
         """Tell whether what counts for the person lies below a part of this height."""
         view, body = self._area.viewport(), self._area.widget()
+        if body is None:  # while the window is taken down
+            return False
         end = self._part.mapTo(body, QPoint(0, height)).y()
         if end <= self._area.verticalScrollBar().value():
             return True
