@@ -11,6 +11,8 @@ from typing import TextIO
 from app.errors import UsageError
 from app.text_decoding import decode_text
 
+_MAX_TEXT_BYTES = 64 << 20  # a device has no end
+
 
 def open_standard_streams() -> None:
     """Give descriptors 0, 1 and 2 something to stand for, and sys.stdin, sys.stdout and sys.stderr as well.
@@ -88,13 +90,17 @@ def read_text_file(name: str) -> str:
     """Return the text in a file that the command line names.
 
     Raises:
-        UsageError: it cannot be read.
+        UsageError: it cannot be read, or has no end in sight.
     """
     try:
-        text, notice = decode_text(Path(name).expanduser().read_bytes())
+        with Path(name).expanduser().open("rb") as file:
+            data = file.read(_MAX_TEXT_BYTES + 1)
     except (OSError, ValueError, RuntimeError) as error:
         reason = getattr(error, "strerror", None) or str(error)
         raise UsageError(f"{name} cannot be read: {reason}.", "Give the path of a text file.") from error
+    if len(data) > _MAX_TEXT_BYTES:
+        raise UsageError(f"{name} is larger than {_MAX_TEXT_BYTES >> 20} MiB.", "Give a smaller file.")
+    text, notice = decode_text(data)
     if notice:
         print(f"fireside: {notice}", file=sys.stderr)
     return text
