@@ -116,7 +116,7 @@ class HeldBackend:
 
 def test_its_step_is_broken_off_when_something_arrives():
     backend = HeldBackend(make_backend())
-    engine = Engine(backend, prompt_cache=PromptCache(ROOMY))  # type: ignore[arg-type]
+    engine = Engine(backend, prompt_cache=PromptCache(ROOMY))
     events = engine.idle.preparations.add(opened_chat()) + engine.step()
     stepping = threading.Thread(target=engine.step)
     stepping.start()
