@@ -86,6 +86,7 @@ class Engine:
         except EngineError as refusal:
             return [Failed(request_id=prompt.request_id, error=refusal.info())]
         sequence = Sequence(prompt, self.backend.vocabulary, adapters)
+        self.idle.preparations.give_way(prompt.chat_id)
         self.room.expect(sequence)
         self._scheduler.waiting.append(sequence)
         self._is_admission_due = True

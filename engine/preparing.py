@@ -12,6 +12,7 @@ from engine.errors import DecodeFailed, EngineError, RequestError, overflow_erro
 from engine.kv_cache import KVCache
 from engine.messages import Event, Failed, PrepareCancelled, Prepared
 from engine.metrics import CacheReport, CacheSource
+from engine.prompt_store import StoredPrompt
 from engine.sequence import Prompt, Sequence
 from engine.slot import Slot
 from engine.slot_room import SlotRoom
@@ -28,7 +29,7 @@ class Preparation(NamedTuple):
 
     Attributes:
         prompt: its tokens, and one more that may follow them.
-        name: under which it is kept.
+        name: under which it is kept; empty where it is a chat that may be gone on with, kept as any other.
     """
 
     prompt: Prompt
@@ -103,6 +104,12 @@ class Preparations:
             if self._in_step is not None:
                 self._backend.raise_abort()
 
+    def give_way(self, chat_id: str | None) -> None:
+        """Give up what has no name and is of a chat whose request has come: that reads more of it."""
+        for request_id, opened in self._open.items():
+            if chat_id is not None and not opened.name and opened.sequence.prompt.chat_id == chat_id:
+                self.request_abort(request_id)
+
     def fail_all(self, error: EngineError) -> list[Event]:
         """Fail all, before the model goes."""
         return [self._failed(opened, error) for opened in list(self._open.values())]
@@ -124,6 +131,8 @@ class Preparations:
         if not self._room.is_ready(opened.sequence):
             self._room.wait(opened.sequence, _DISK_WAIT_S)
             return []
+        if not opened.name and not opened.is_begun and self._is_known(opened.sequence):
+            return [self._answer(opened, len(opened.sequence.prompt_tokens) - 1, None)]
         try:
             slot = self._take_slot(opened)
         except EngineError as error:
@@ -163,7 +172,7 @@ class Preparations:
             slot.owner = sequence.request_id
             slot.chat_id, slot.is_private = sequence.prompt.chat_id, sequence.is_private
             return slot
-        acquired, back = self._room.admit(sequence)
+        acquired, back = self._room.admit(sequence, is_asked=bool(opened.name))
         sequence.prompt_tokens = acquired.tokens
         if not opened.is_begun:
             source = CacheSource.SLOT if back.source is CacheSource.NONE else back.source
@@ -224,18 +233,26 @@ class Preparations:
         fitting = int(_STEP_S / rate) // _STEP_TOKENS * _STEP_TOKENS if rate else 2 * _STEP_TOKENS
         return min(max(fitting, _STEP_TOKENS), most)
 
+    def _is_known(self, sequence: Sequence) -> bool:
+        """Whether next to nothing of a chat would be read: then its slots stay as they are."""
+        return len(sequence.prompt_tokens) - 1 - self._room.num_kept(sequence) < _RATE_MIN_TOKENS
+
     def _kept(self, opened: _Open, slot: Slot) -> Prepared:
         """Keep what was read, and return the answer."""
-        sequence, saver = opened.sequence, self._room.saver
+        saver = self._room.saver
         if not self._backend.shares_cells_only:
             self._cache.checkpoint(slot)  # chats that begin here go on from there
-        entry = saver.keep_named(slot, opened.name)
+        entry = saver.keep_named(slot, opened.name) if opened.name else None
         saver.note_end()
+        return self._answer(opened, len(slot.tokens), entry)
+
+    def _answer(self, opened: _Open, num_tokens: int, entry: StoredPrompt | None) -> Prepared:
+        sequence, saver = opened.sequence, self._room.saver
         self._end(sequence.request_id)
         return Prepared(
             request_id=sequence.request_id,
             name=opened.name,
-            num_tokens=len(slot.tokens),
+            num_tokens=num_tokens,
             num_cached_tokens=sequence.cache.num_cached_tokens,
             source=sequence.cache.source,
             num_bytes=entry.num_bytes if entry is not None else 0,

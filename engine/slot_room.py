@@ -87,16 +87,19 @@ class SlotRoom:
 
     # --- requests ---
 
+    def num_kept(self, sequence: Sequence) -> int:
+        """Return how many tokens of a prompt slots or memory can give."""
+        in_slots = self._cache.longest_prefix(sequence.prompt_tokens, sequence.adapters).num_covered
+        match = self._store.find(sequence.prompt_tokens, sequence.adapters)
+        return max(in_slots, match.num_covered if match else 0)
+
     def expect(self, sequence: Sequence) -> None:
         """Begin to read a file that a request can go on from, if that is the best there is."""
         folder = self._prompt_cache.folder
         if folder is None or sequence.is_reproducible or not self._prompt_cache.params.reuse:
             return
         prompt, adapters = array("i", sequence.prompt_tokens), sequence.adapters
-        match = self._store.find(prompt, adapters)
-        had = max(
-            self._cache.longest_prefix(sequence.prompt_tokens, adapters).num_covered, match.num_covered if match else 0
-        )
+        had = self.num_kept(sequence)
         best: tuple[int, FolderEntry] | None = None
         for entry in self._files.of(folder):
             if entry.adapters == adapters:

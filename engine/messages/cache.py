@@ -40,7 +40,7 @@ class ForgetNamed(msgspec.Struct, frozen=True, kw_only=True, tag=True):
 
 
 class OpenChat(msgspec.Struct, frozen=True, kw_only=True, tag=True):
-    """Begin to read what is kept of a chat on disk: it is about to be gone on with."""
+    """Bring back what is kept of a chat while nothing is computed: it is about to be gone on with."""
 
     chat_id: str
 

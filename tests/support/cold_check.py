@@ -3,6 +3,7 @@
 What a cold context would hold is the prompt's tokens and the reply's own ones, never their text.
 """
 
+import concurrent.futures
 import math
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -215,6 +216,14 @@ class Bench:
         """Have all idle slots make room."""
         while self.engine._cache.evict_idle():
             pass
+
+    def open_chat(self, chat_id: str) -> None:
+        """Open a chat, and let the time pass after which it is brought back where nothing else is to be done."""
+        opened = self.engine.room.opened
+        opened.open(chat_id)
+        if opened._reading is not None:
+            concurrent.futures.wait([opened._reading[1]], 10)
+        opened._settled_at = 0.0
 
     def send(
         self,

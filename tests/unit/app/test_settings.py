@@ -14,7 +14,8 @@ from hypothesis import strategies as st
 
 import app.settings
 from app.errors import SettingsError
-from app.settings import SCHEMA_VERSION, Settings, SettingsStore, Theme, setting_infos
+from app.settings import Settings, SettingsStore, Theme, setting_infos
+from app.settings_table import SCHEMA_VERSION
 
 damaged_is_logged = pytest.mark.allow_log(r"WARNING app\.settings: settings file is damaged")
 

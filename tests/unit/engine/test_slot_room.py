@@ -406,6 +406,7 @@ OPERATIONS = st.lists(
         st.tuples(st.just("abort"), st.integers(0, 4), st.just("")),
         st.tuples(st.just("evict"), st.just(0), st.just("")),
         st.tuples(st.just("restart"), st.just(0), st.just("")),
+        st.tuples(st.just("open"), st.integers(0, 4), st.just("")),
     ),
     max_size=25,
 )
@@ -466,6 +467,9 @@ def test_replies_are_those_of_a_lone_engine_when_chats_live_at_random(
     for operation, number, text in [*operations, ("steps", 0, "")]:
         events: list = []
         match operation:
+            case "open":
+                engine.room.opened.open(f"c{number}")
+                engine.room.opened._settled_at = 0.0
             case "steps":
                 for _ in range(number):
                     events += engine.step()
