@@ -84,7 +84,7 @@ class Preparations:
         except EngineError as refusal:
             return [Failed(request_id=prompt.request_id, error=refusal.info())]
         opened = _Open(Sequence(prompt, self._backend.vocabulary, adapters), preparation.name)
-        self._room.expect(opened.sequence)
+        self._room.reads.expect(opened.sequence)
         with self._lock:
             self._open[prompt.request_id] = opened
         return []
@@ -121,8 +121,8 @@ class Preparations:
         opened = next(iter(self._open.values()), None)
         if opened is None or events:
             return events
-        if not self._room.is_ready(opened.sequence):
-            self._room.wait(opened.sequence, _DISK_WAIT_S)
+        if not self._room.reads.is_ready(opened.sequence):
+            self._room.reads.wait(opened.sequence, _DISK_WAIT_S)
             return []
         try:
             slot = self._take_slot(opened)
@@ -229,6 +229,7 @@ class Preparations:
         sequence, saver = opened.sequence, self._room.saver
         if not self._backend.shares_cells_only:
             self._cache.checkpoint(slot)  # chats that begin here go on from there
+        self._room.note_use(sequence)
         entry = saver.keep_named(slot, opened.name)
         saver.note_end()
         self._end(sequence.request_id)
@@ -253,4 +254,4 @@ class Preparations:
         with self._lock:
             self._open.pop(request_id, None)
             self._abort_wanted.discard(request_id)
-        self._room.drop(request_id)
+        self._room.reads.drop(request_id)

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 from engine.backend import AdapterKey
+from engine.free_memory import free_memory
 from engine.messages import KeptPrompt
 from engine.metrics import CacheSource
 from engine.slot import Common, Snapshot
@@ -19,7 +20,7 @@ class StoredPrompt:
         chat_id: whose tokens these are, None where they are of no chat.
         is_private: whether they may be written nowhere.
         source: where the state was when it is asked for next.
-        last_used: seconds since 1970.
+        made_at, last_used: seconds since 1970.
         file_name: of its file, where it was read from one.
         cost_s: seconds that reading its file took.
         name: under which it is kept; empty where it is kept of itself.
@@ -43,7 +44,7 @@ class StoredPrompt:
         self.name = name
         self.rewritten = rewritten
         self.source = CacheSource.RAM
-        self.last_used = time.time()
+        self.made_at = self.last_used = time.time()
         self.file_name: str | None = None
         self.cost_s = 0.0
 
@@ -89,6 +90,11 @@ def reusable(
             if shared == count:
                 return shared, covered
     return 0, 0
+
+
+def has_memory(num_bytes: int) -> bool:
+    """Whether a copy of so many bytes leaves others enough: the system ends a process that takes more than there is."""
+    return num_bytes <= free_memory().resident_bytes // 2
 
 
 class PromptStore:

@@ -1,6 +1,5 @@
 """Who has a slot and who makes way: chats leave the context for memory, and come back from there or from the disk."""
 
-import concurrent.futures
 import logging
 import time
 from array import array
@@ -10,13 +9,13 @@ from typing import NamedTuple
 from engine.backend import AdapterKey, Backend
 from engine.chat_saver import MIN_KEPT_TOKENS, ChatSaver
 from engine.checkpoints import new_checkpoint
-from engine.folder_entry import FileRead, FolderEntry
-from engine.free_memory import free_memory
+from engine.file_reads import FileReads
+from engine.folder_entry import FileRead
 from engine.kv_cache import KVCache
 from engine.messages import KeptPrompt, MemoryKind
 from engine.metrics import CacheMissCause, CacheSource
 from engine.prompt_cache import PromptCache
-from engine.prompt_store import Match, PromptStore, StoredPrompt, reusable
+from engine.prompt_store import Match, PromptStore, StoredPrompt, has_memory
 from engine.reuse_cost import ReuseCost
 from engine.sequence import Sequence
 from engine.slot import Acquired, Slot, Snapshot
@@ -25,17 +24,6 @@ from engine.usable_files import UsableFiles
 
 _LOG = logging.getLogger(__name__)
 _LONGEST_STALL_S = 0.05  # of running replies, for a copy that only makes the next steps faster
-_LEAST_DISK_WAIT_S = 2.0  # a disk that sleeps takes longer than one that does not
-
-
-Reading = concurrent.futures.Future[FileRead]
-
-
-class _Awaited(NamedTuple):
-    """A file that a request goes on from; `ends_at` of the monotonic clock, it is late."""
-
-    reading: Reading
-    ends_at: float
 
 
 class CameBack(NamedTuple):
@@ -74,10 +62,15 @@ class SlotRoom:
         self._may_leave = description.memory is not MemoryKind.RECURRENT  # its idle chats cost the others nothing
         self._prompt_cache = prompt_cache
         self._store = PromptStore(max_bytes=prompt_cache.ram_bytes(), common=cache.common, can_cut=self._can_cut)
-        self._files = UsableFiles(self._keys, n_ctx=cache.n_ctx, n_vocab=len(backend.vocabulary.pieces))
-        self._reads: dict[str, _Awaited] = {}  # by request
-        self._opened: tuple[str, Reading] | None = None  # the file of the chat that was opened last
         self.cost = ReuseCost()
+        self.reads = FileReads(
+            cache,
+            self._store,
+            prompt_cache,
+            self.cost,
+            files=UsableFiles(self._keys, n_ctx=cache.n_ctx, n_vocab=len(backend.vocabulary.pieces)),
+            can_cut=self._can_cut,
+        )
         self.saver = ChatSaver(
             cache,
             self._store,
@@ -98,90 +91,17 @@ class SlotRoom:
 
     # --- requests ---
 
-    def expect(self, sequence: Sequence) -> None:
-        """Begin to read a file that a request can go on from, if that is the best there is."""
-        folder = self._prompt_cache.folder
-        if folder is None or sequence.is_reproducible or not self._prompt_cache.params.reuse:
-            return
-        prompt, adapters = array("i", sequence.prompt_tokens), sequence.adapters
-        match = self._store.find(prompt, adapters)
-        had = max(
-            self._cache.longest_prefix(sequence.prompt_tokens, adapters).num_covered, match.num_covered if match else 0
-        )
-        best: tuple[int, FolderEntry] | None = None
-        for entry in self._files.of(folder):
-            if entry.adapters == adapters:
-                _, num_covered = reusable(
-                    entry.tokens, entry.checkpoint_tokens, prompt, self._cache.common, can_cut=self._can_cut
-                )
-                if best is None or (num_covered, -entry.num_bytes) > (best[0], -best[1].num_bytes):
-                    best = (num_covered, entry)
-        if best is None or not _has_memory(best[1].num_bytes):
-            return
-        if self.cost.prefill_s_per_token is None:
-            self.cost.prefill_s_per_token = best[1].prefill_s_per_token
-        if self.cost.pays(best[1].num_bytes, best[0] - had, is_in_file=True):
-            opened, self._opened = self._opened, None
-            if opened is None or opened[0] != best[1].name:
-                if opened is not None:
-                    opened[1].cancel()  # else this one would have to wait for it
-                opened = (best[1].name, folder.read(best[1]))
-            reading_s = (best[0] - had) * (self.cost.prefill_s_per_token or 0.0)  # what waiting is to save
-            ends_at = time.monotonic() + max(reading_s, _LEAST_DISK_WAIT_S)
-            self._reads[sequence.request_id] = _Awaited(opened[1], ends_at)
-
-    def open_chat(self, chat_id: str) -> None:
-        """Begin to read the newest file of a chat, which is about to be gone on with; one chat at a time."""
-        folder = self._prompt_cache.folder
-        entries = self._files.of(folder) if folder is not None else []
-        files = [entry for entry in entries if entry.chat_id == chat_id]
-        newest = max(files, key=lambda entry: entry.last_used, default=None)
-        if folder is None or newest is None or self._store.holder_of(newest.tokens, newest.adapters) is not None:
-            return
-        if self._opened is not None and self._opened[0] == newest.name:
-            return
-        is_in_slot = any(slot.tokens[: len(newest.tokens)] == list(newest.tokens) for slot in self._cache.slots)
-        if not is_in_slot and _has_memory(newest.num_bytes) and self._store.make_room(newest.num_bytes):
-            self._close_opened()
-            self._opened = (newest.name, folder.read(newest))
-
-    def _close_opened(self) -> None:
-        if self._opened is not None:
-            self._opened[1].cancel()  # what is already being read comes to its end
-            self._opened = None
-
-    def is_ready(self, sequence: Sequence) -> bool:
-        """Whether a request needs not wait for the disk, or not any longer: it may never answer."""
-        read = self._reads.get(sequence.request_id)
-        if read is None or read.reading.done():
-            return True
-        if time.monotonic() < read.ends_at:
-            return False
-        _LOG.info("a file of the prompt cache was not read in time")
-        self.drop(sequence.request_id)
-        return True
-
-    def wait(self, sequence: Sequence, limit_s: float) -> None:
-        """Wait for the file that a request goes on from."""
-        if (read := self._reads.get(sequence.request_id)) is not None:
-            concurrent.futures.wait([read.reading], limit_s)
-
-    def drop(self, request_id: str) -> None:
-        """Forget a request that has ended."""
-        if (read := self._reads.pop(request_id, None)) is not None:
-            read.reading.cancel()
-
     def admit(self, sequence: Sequence) -> tuple[Acquired, CameBack]:
         """Give a request its slot, with as much of its prompt as can be had; return what that was."""
         tokens, adapters = [*sequence.prompt_tokens, *sequence.generated], sequence.adapters
-        read = self._reads.pop(sequence.request_id, None)
+        read = self.reads.take(sequence.request_id)
         # Where its cells lie changes how sums are rounded: a reproducible request finds the pool empty each time.
         is_alone = sequence.is_reproducible or not self._prompt_cache.params.reuse
         while is_alone and self._cache.evict_idle():
             pass
         back = CameBack()
         if not is_alone:
-            back = self._bring_back(sequence.request_id, tokens, adapters, read.reading if read is not None else None)
+            back = self._bring_back(sequence.request_id, tokens, adapters, read)
         acquired = self._cache.acquire(sequence.request_id, tokens, adapters)
         sequence.slot = acquired.slot
         acquired.slot.chat_id, acquired.slot.is_private = sequence.prompt.chat_id, sequence.is_private
@@ -197,7 +117,13 @@ class SlotRoom:
     def note_end(self, sequence: Sequence) -> None:
         """Note that a request has left its slot with what a later one may go on from."""
         self._prompt_cache.note_chat(sequence.prompt.chat_id, self._keys)
+        self.note_use(sequence)
         self.saver.note_end()
+
+    def note_use(self, sequence: Sequence) -> None:
+        """Note when a request came: what is forgotten from then on, by any process, is not written."""
+        came_at = time.time() - (time.perf_counter() - sequence.prompt.received_at)
+        self._prompt_cache.note_use(sequence.prompt.chat_id, came_at)
 
     def note_prefill(self, s_per_token: float | None) -> None:
         """Note what reading a prompt takes here, None where it is not known yet."""
@@ -248,8 +174,7 @@ class SlotRoom:
     def forget(self, chat_ids: Iterable[str] | None) -> None:
         """Drop what is kept of some chats, or of all; of one that is computed, nothing will be written."""
         gone = None if chat_ids is None else set(chat_ids)
-        self._close_opened()
-        self._reads.clear()  # whoever waits reads its prompt again: what a file has given would be kept
+        self.reads.drop_all()  # what a file has given would be kept
         if gone is None:
             self._store.clear()
         else:
@@ -263,8 +188,7 @@ class SlotRoom:
 
     def forget_named(self, names: Iterable[str]) -> None:
         """Drop what is kept under names; chats that have begun with it go on."""
-        self._close_opened()
-        self._reads.clear()
+        self.reads.drop_all()
         for tokens in self._store.forget_named(names):
             for slot in self._cache.idle_slots():
                 if slot.tokens == tokens:
@@ -294,13 +218,13 @@ class SlotRoom:
             self._store.use(holder)
             return True
         num_bytes = self._bytes_of(slot)
-        if not _has_memory(num_bytes) or not self._store.make_room(num_bytes):
+        if not has_memory(num_bytes) or not self._store.make_room(num_bytes):
             return False
         entry = self._snapshot_of(slot)
         return entry is not None and self._store.put(entry)
 
     def _snapshot_of(self, slot: Slot) -> StoredPrompt | None:
-        if not _has_memory(self._bytes_of(slot)):
+        if not has_memory(self._bytes_of(slot)):
             return None
         began = time.perf_counter()
         try:
@@ -320,15 +244,14 @@ class SlotRoom:
         owner: str,
         tokens: list[int],
         adapters: AdapterKey,
-        read: Reading | None,
+        read: FileRead | None,
     ) -> CameBack:
         """Put the best snapshot of a prompt into a slot, if that is faster than reading; one that fails is dropped."""
         prompt, num_lost = array("i", tokens), 0
         loaded = None
-        if read is not None and not read.cancelled():
-            outcome = read.result()
-            loaded = self._loaded(outcome)
-            num_lost = len(tokens) if outcome.fault not in (None, FileFault.GONE) else 0
+        if read is not None:
+            loaded = self._loaded(read)
+            num_lost = len(tokens) if read.fault not in (None, FileFault.GONE) else 0
         while True:
             num_had = self._cache.longest_prefix(tokens, adapters).num_covered
             found = [self._store.find(prompt, adapters)]
@@ -392,8 +315,3 @@ class SlotRoom:
         self._store.remove(entry)
         if entry.file_name is not None and self._prompt_cache.folder is not None:
             self._prompt_cache.folder.discard(entry.file_name, reason)
-
-
-def _has_memory(num_bytes: int) -> bool:
-    """Whether a copy of so many bytes leaves others enough: the system ends a process that takes more than there is."""
-    return num_bytes <= free_memory().resident_bytes // 2

@@ -53,7 +53,7 @@ WORKER_HALF = {
     *("slot", "slot_room", "chat_saver", "prompt_cache", "reuse_cost", "cache_report", "cache_commands"),
     *("snapshot_file", "snapshot_folder", "folder_entry", "folder_key", "folder_lock", "message_places", "version"),
     *("prompt_making", "disk_thread", "response_cache", "response_file", "response_folder", "aborts", "sampled_rows"),
-    *("usable_files",),
+    *("usable_files", "folder_files", "folder_limit", "forgotten_marks", "file_reads", "known_files"),
     *("speculative", "sampling", "threads", "thread_governor", "step_cost", "stopping", "detokenizer"),
     *("tokenizer_thread", "tokenizing"),
     *("chat_template", "chat_formats", "chat_forms", "template_renderer", "template_child", "special_texts"),
