@@ -1,6 +1,7 @@
 """`fireside chat`: answers a prompt, a pipe or a file of turns and exits; without any of them, the interactive chat."""
 
 import argparse
+import contextlib
 import dataclasses
 import sys
 import uuid
@@ -12,6 +13,7 @@ from app.adapter_files import open_adapter_files
 from app.battery import may_read_ahead
 from app.cli.adapter_commands import with_named_adapters
 from app.cli.attached import beginning_of, prepare, prepared_sentence, read_documents, wait_until_written
+from app.cli.cache import show_refusal
 from app.cli.chat_options import (
     Conversation,
     add_chat_arguments,
@@ -93,7 +95,10 @@ def run(options: argparse.Namespace, paths: Paths, make_client: MakeClient | Non
         print(f"fireside: {notice}", file=sys.stderr)
     plan = with_named_adapters(make_plan(options, settings, params, sampling, paths), open_adapter_files(paths))
     client = make_client(options.fake_engine) if make_client else ProcessClient(fake=options.fake_engine)
-    with ChatSession(client, memory=MemoryRecord.in_paths(paths)) as session:
+    session = ChatSession(client, memory=MemoryRecord.in_paths(paths))
+    with contextlib.ExitStack() as ending:
+        ending.callback(lambda: show_refusal(session.events, as_json=options.json))  # much is only written at the end
+        ending.enter_context(session)
         session.may_read_ahead = not options.no_cache and may_read_ahead(settings.read_ahead_above)
         session.cache = chat_cache(options, settings, paths.prompt_cache_dir)
         if conversations is None:

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from engine import folder_files, response_folder
+from engine import response_folder
 from engine.core import Engine
 from engine.params import CacheParams
 from engine.prompt_cache import PromptCache
@@ -37,7 +37,7 @@ class HungDisk:
 @pytest.fixture
 def disk(monkeypatch: pytest.MonkeyPatch) -> Iterator[HungDisk]:
     disk = HungDisk()
-    monkeypatch.setattr(folder_files.Path, "unlink", disk.hang(Path.unlink))
+    monkeypatch.setattr(Path, "unlink", disk.hang(Path.unlink))
     yield disk
     disk.answers.set()
 

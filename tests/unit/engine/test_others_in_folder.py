@@ -95,12 +95,17 @@ def test_files_are_not_listed_again_when_nothing_has_changed(tmp_path: Path, mon
     folder.write(header_of([1, 2], num_bytes=8), [state_of([1, 2], 8)], can_cut=True)
     folder.flush(10)
     os.utime(tmp_path, (1e9, 1e9))
-    looks = []
+    looks: list[str] = []
+
+    def listed() -> list[Path]:
+        looks.append("listed")
+        return []
+
     for _ in range(3):
         looking = folder.look()
         assert looking is not None
         looking.result(10)
-        monkeypatch.setattr(folder._files, "paths", lambda: looks.append("listed") or [])
+        monkeypatch.setattr(folder._files, "paths", listed)
     assert looks == []
     folder.close(10)
 
