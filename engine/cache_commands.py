@@ -50,7 +50,7 @@ def obey(
             prompt_cache.forget_named(command.names)
         case OpenChat():
             if engine is not None:
-                engine.room.reads.open_chat(command.chat_id)
+                engine.room.opened.open(command.chat_id)
         case DescribeCache():
             pass
         case ClearCache():

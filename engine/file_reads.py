@@ -7,10 +7,13 @@ from array import array
 from typing import NamedTuple
 
 from engine.chat_saver import MIN_KEPT_TOKENS
+from engine.coming_back import Reading
 from engine.folder_entry import FileRead, FolderEntry
+from engine.free_memory import has_memory
 from engine.kv_cache import KVCache
+from engine.opened_chat import OpenedChat
 from engine.prompt_cache import PromptCache
-from engine.prompt_store import PromptStore, has_memory, reusable
+from engine.prompt_store import PromptStore, reusable
 from engine.reuse_cost import ReuseCost
 from engine.sequence import Sequence
 from engine.snapshot_folder import SnapshotFolder
@@ -19,8 +22,6 @@ from engine.usable_files import UsableFiles
 _LOG = logging.getLogger(__name__)
 _LEAST_DISK_WAIT_S = 2.0  # a disk that sleeps takes longer than one that does not
 _LOOK_WAIT_S = 0.2  # for what other processes may have written: one time of change, as a rule
-
-Reading = concurrent.futures.Future[FileRead]
 
 
 class _Awaited(NamedTuple):
@@ -43,6 +44,7 @@ class FileReads:
 
     Args:
         files: which of the folder's files the context can take.
+        opened: whose file may be read already.
         can_cut: see PromptStore.
     """
 
@@ -54,6 +56,7 @@ class FileReads:
         cost: ReuseCost,
         *,
         files: UsableFiles,
+        opened: OpenedChat,
         can_cut: bool,
     ) -> None:
         self._cache = cache
@@ -64,7 +67,7 @@ class FileReads:
         self._can_cut = can_cut
         self._looks: dict[str, _Looking] = {}  # by request
         self._reads: dict[str, _Awaited] = {}  # by request
-        self._opened: tuple[str, Reading] | None = None  # the file of the chat that was opened last
+        self._opened = opened
 
     def expect(self, sequence: Sequence) -> None:
         """Begin to read a file that a request can go on from, if that is the best there is.
@@ -77,23 +80,6 @@ class FileReads:
         num_unread = self._begin(sequence, folder)
         if num_unread >= MIN_KEPT_TOKENS and (look := folder.look()) is not None:
             self._looks[sequence.request_id] = _Looking(look, time.monotonic() + _LOOK_WAIT_S)
-
-    def open_chat(self, chat_id: str) -> None:
-        """Begin to read the newest file of a chat, which is about to be gone on with; one chat at a time."""
-        folder = self._prompt_cache.folder
-        if folder is None:
-            return
-        folder.look()  # for the message that comes: before it, nobody waits
-        files = [entry for entry in self._files.of(folder) if entry.chat_id == chat_id]
-        newest = max(files, key=lambda entry: entry.last_used, default=None)
-        if newest is None or self._store.holder_of(newest.tokens, newest.adapters) is not None:
-            return
-        if self._opened is not None and self._opened[0] == newest.name:
-            return
-        is_in_slot = any(slot.tokens[: len(newest.tokens)] == list(newest.tokens) for slot in self._cache.slots)
-        if not is_in_slot and has_memory(newest.num_bytes) and self._store.make_room(newest.num_bytes):
-            self._close_opened()
-            self._opened = (newest.name, folder.read(newest))
 
     def is_ready(self, sequence: Sequence) -> bool:
         """Whether a request needs not wait for the disk, or not any longer: it may never answer."""
@@ -135,7 +121,6 @@ class FileReads:
 
     def drop_all(self) -> None:
         """Forget all that is being read: whoever waits reads its prompt."""
-        self._close_opened()
         self._looks.clear()
         self._reads.clear()
 
@@ -169,14 +154,7 @@ class FileReads:
         before = self._reads.get(request_id)
         if before is not None and before.name == entry.name:
             return
-        opened, self._opened = self._opened, None
-        for name, reading in (*([] if before is None else [before[:2]]), *([] if opened is None else [opened])):
-            if name != entry.name:
-                reading.cancel()  # else this one would have to wait for it
-        reading = opened[1] if opened is not None and opened[0] == entry.name else folder.read(entry)
+        if before is not None:
+            before.reading.cancel()  # else this one would have to wait for it
+        reading = self._opened.hand_over(entry) or folder.read(entry)
         self._reads[request_id] = _Awaited(entry.name, reading, time.monotonic() + wait_s)
-
-    def _close_opened(self) -> None:
-        if self._opened is not None:
-            self._opened[1].cancel()  # what is already being read comes to its end
-            self._opened = None

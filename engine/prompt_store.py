@@ -6,7 +6,6 @@ from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 from engine.backend import AdapterKey
-from engine.free_memory import free_memory
 from engine.messages import KeptPrompt
 from engine.metrics import CacheSource
 from engine.slot import Common, Snapshot
@@ -92,11 +91,6 @@ def reusable(
     return 0, 0
 
 
-def has_memory(num_bytes: int) -> bool:
-    """Whether a copy of so many bytes leaves others enough: the system ends a process that takes more than there is."""
-    return num_bytes <= free_memory().resident_bytes // 2
-
-
 class PromptStore:
     """The snapshots of one model and context, the one used last at the end.
 
@@ -142,6 +136,10 @@ class PromptStore:
             if entry.adapters == adapters and held == numbers:
                 return entry
         return None
+
+    def newest_of(self, chat_id: str) -> StoredPrompt | None:
+        """Return the snapshot of a chat that was used last."""
+        return next((entry for entry in reversed(self._entries) if entry.chat_id == chat_id), None)
 
     def make_room(self, num_bytes: int) -> bool:
         """Drop what was used longest ago until so many bytes fit; False where they never will."""

@@ -81,7 +81,7 @@ def test_folder_is_looked_at_when_a_chat_is_opened(processes: list[Process]):
     assert first.folder.entries == []
     reply(second.engine, chat("a"))
     second.unload()
-    first.engine.room.reads.open_chat("a")
+    first.engine.room.opened.open("a")
     looking = first.folder._look
     assert looking is not None
     looking.result(10)
