@@ -4,6 +4,7 @@ from engine.chat_rows import chat_of_rows
 from engine.client import EngineClient, InprocClient, OnEvent
 from engine.errors import (
     AdapterMismatch,
+    CacheNotWritten,
     CannotTrim,
     ChatTemplateError,
     ContextOverflow,
@@ -34,6 +35,7 @@ from engine.messages import (
     BareLoopRun,
     BuildImportance,
     CacheDescribed,
+    CacheRefused,
     CacheTypeRow,
     CacheTypesMeasured,
     CancelLoad,
@@ -143,7 +145,9 @@ __all__ = [
     "BuildImportance",
     "CacheDescribed",
     "CacheMissCause",
+    "CacheNotWritten",
     "CacheParams",
+    "CacheRefused",
     "CacheReport",
     "CacheSource",
     "CacheTypeRow",

@@ -54,15 +54,14 @@ class ComingBack:
         owner: str,
         tokens: list[int],
         adapters: AdapterKey,
-        read: Reading | None,
+        read: FileRead | None,
     ) -> CameBack:
         """Put the best snapshot of a prompt into a slot, if that is faster than reading; one that fails is dropped."""
         prompt, num_lost = array("i", tokens), 0
         loaded = None
-        if read is not None and not read.cancelled():
-            outcome = read.result()
-            loaded = self.loaded(outcome)
-            num_lost = len(tokens) if outcome.fault not in (None, FileFault.GONE) else 0
+        if read is not None:
+            loaded = self.loaded(read)
+            num_lost = len(tokens) if read.fault not in (None, FileFault.GONE) else 0
         while True:
             num_had = self._cache.longest_prefix(tokens, adapters).num_covered
             found = [self._store.find(prompt, adapters)]

@@ -85,6 +85,9 @@ class OpenedChat:
         self._chat_id, self._ends_at = chat_id, time.monotonic() + _LONGEST_READ_S
         self.put_off()
         self._read_newest(chat_id)
+        folder = self._prompt_cache.folder
+        if folder is not None and folder.look() is not None:
+            self._is_read_later = True  # another process may have written a newer one
 
     def close(self) -> None:
         """Do no more for the chat that was opened."""

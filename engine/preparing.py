@@ -85,7 +85,7 @@ class Preparations:
         except EngineError as refusal:
             return [Failed(request_id=prompt.request_id, error=refusal.info())]
         opened = _Open(Sequence(prompt, self._backend.vocabulary, adapters), preparation.name)
-        self._room.expect(opened.sequence)
+        self._room.reads.expect(opened.sequence)
         with self._lock:
             self._open[prompt.request_id] = opened
         return []
@@ -128,8 +128,8 @@ class Preparations:
         opened = next(iter(self._open.values()), None)
         if opened is None or events:
             return events
-        if not self._room.is_ready(opened.sequence):
-            self._room.wait(opened.sequence, _DISK_WAIT_S)
+        if not self._room.reads.is_ready(opened.sequence):
+            self._room.reads.wait(opened.sequence, _DISK_WAIT_S)
             return []
         if not opened.name and not opened.is_begun and self._is_known(opened.sequence):
             return [self._answer(opened, len(opened.sequence.prompt_tokens) - 1, None)]
@@ -235,13 +235,14 @@ class Preparations:
 
     def _is_known(self, sequence: Sequence) -> bool:
         """Whether next to nothing of a chat would be read: then its slots stay as they are."""
-        return len(sequence.prompt_tokens) - 1 - self._room.num_kept(sequence) < _RATE_MIN_TOKENS
+        return len(sequence.prompt_tokens) - 1 - self._room.reads.num_kept(sequence) < _RATE_MIN_TOKENS
 
     def _kept(self, opened: _Open, slot: Slot) -> Prepared:
         """Keep what was read, and return the answer."""
         saver = self._room.saver
         if not self._backend.shares_cells_only:
             self._cache.checkpoint(slot)  # chats that begin here go on from there
+        self._room.note_use(opened.sequence)
         entry = saver.keep_named(slot, opened.name) if opened.name else None
         saver.note_end()
         return self._answer(opened, len(slot.tokens), entry)
@@ -270,4 +271,4 @@ class Preparations:
         with self._lock:
             self._open.pop(request_id, None)
             self._abort_wanted.discard(request_id)
-        self._room.drop(request_id)
+        self._room.reads.drop(request_id)

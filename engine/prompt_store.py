@@ -19,7 +19,7 @@ class StoredPrompt:
         chat_id: whose tokens these are, None where they are of no chat.
         is_private: whether they may be written nowhere.
         source: where the state was when it is asked for next.
-        last_used: seconds since 1970.
+        made_at, last_used: seconds since 1970.
         file_name: of its file, where it was read from one.
         cost_s: seconds that reading its file took.
         name: under which it is kept; empty where it is kept of itself.
@@ -43,7 +43,7 @@ class StoredPrompt:
         self.name = name
         self.rewritten = rewritten
         self.source = CacheSource.RAM
-        self.last_used = time.time()
+        self.made_at = self.last_used = time.time()
         self.file_name: str | None = None
         self.cost_s = 0.0
 

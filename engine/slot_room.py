@@ -1,23 +1,20 @@
 """Who has a slot and who makes way: chats leave the context for memory, and come back from there or from the disk."""
 
-import concurrent.futures
 import logging
 import time
-from array import array
 from collections.abc import Iterable
-from typing import NamedTuple
 
 from engine.backend import Backend
 from engine.chat_saver import MIN_KEPT_TOKENS, ChatSaver
-from engine.coming_back import CameBack, ComingBack, Reading
-from engine.folder_entry import FolderEntry
+from engine.coming_back import CameBack, ComingBack
+from engine.file_reads import FileReads
 from engine.free_memory import has_memory
 from engine.kv_cache import KVCache
 from engine.messages import KeptPrompt, MemoryKind
 from engine.metrics import CacheMissCause, CacheSource
 from engine.opened_chat import OpenedChat
 from engine.prompt_cache import PromptCache
-from engine.prompt_store import PromptStore, StoredPrompt, reusable
+from engine.prompt_store import PromptStore, StoredPrompt
 from engine.reuse_cost import ReuseCost
 from engine.sequence import Sequence
 from engine.slot import Acquired, Slot
@@ -25,14 +22,6 @@ from engine.usable_files import UsableFiles
 
 _LOG = logging.getLogger(__name__)
 _LONGEST_STALL_S = 0.05  # of running replies, for a copy that only makes the next steps faster
-_LEAST_DISK_WAIT_S = 2.0  # a disk that sleeps takes longer than one that does not
-
-
-class _Awaited(NamedTuple):
-    """A file that a request goes on from; `ends_at` of the monotonic clock, it is late."""
-
-    reading: Reading
-    ends_at: float
 
 
 class SlotRoom:
@@ -54,7 +43,6 @@ class SlotRoom:
         self._prompt_cache = prompt_cache
         self._store = PromptStore(max_bytes=prompt_cache.ram_bytes(), common=cache.common, can_cut=self._can_cut)
         self._files = UsableFiles(self._keys, n_ctx=cache.n_ctx, n_vocab=len(backend.vocabulary.pieces))
-        self._reads: dict[str, _Awaited] = {}  # by request
         self.cost = ReuseCost()
         self.saver = ChatSaver(
             cache,
@@ -78,6 +66,15 @@ class SlotRoom:
             keep=self._keep,
             bytes_per_token=self._kv_bytes,
         )
+        self.reads = FileReads(
+            cache,
+            self._store,
+            prompt_cache,
+            self.cost,
+            files=self._files,
+            opened=self.opened,
+            can_cut=self._can_cut,
+        )
         cache.on_give_up = self._keep
 
     @property
@@ -86,58 +83,6 @@ class SlotRoom:
         return self._prompt_cache.params.reuse
 
     # --- requests ---
-
-    def num_kept(self, sequence: Sequence) -> int:
-        """Return how many tokens of a prompt slots or memory can give."""
-        in_slots = self._cache.longest_prefix(sequence.prompt_tokens, sequence.adapters).num_covered
-        match = self._store.find(sequence.prompt_tokens, sequence.adapters)
-        return max(in_slots, match.num_covered if match else 0)
-
-    def expect(self, sequence: Sequence) -> None:
-        """Begin to read a file that a request can go on from, if that is the best there is."""
-        folder = self._prompt_cache.folder
-        if folder is None or sequence.is_reproducible or not self._prompt_cache.params.reuse:
-            return
-        prompt, adapters = array("i", sequence.prompt_tokens), sequence.adapters
-        had = self.num_kept(sequence)
-        best: tuple[int, FolderEntry] | None = None
-        for entry in self._files.of(folder):
-            if entry.adapters == adapters:
-                _, num_covered = reusable(
-                    entry.tokens, entry.checkpoint_tokens, prompt, self._cache.common, can_cut=self._can_cut
-                )
-                if best is None or (num_covered, -entry.num_bytes) > (best[0], -best[1].num_bytes):
-                    best = (num_covered, entry)
-        if best is None or not has_memory(best[1].num_bytes):
-            return
-        if self.cost.prefill_s_per_token is None:
-            self.cost.prefill_s_per_token = best[1].prefill_s_per_token
-        if self.cost.pays(best[1].num_bytes, best[0] - had, is_in_file=True):
-            reading = self.opened.hand_over(best[1]) or folder.read(best[1])
-            reading_s = (best[0] - had) * (self.cost.prefill_s_per_token or 0.0)  # what waiting is to save
-            ends_at = time.monotonic() + max(reading_s, _LEAST_DISK_WAIT_S)
-            self._reads[sequence.request_id] = _Awaited(reading, ends_at)
-
-    def is_ready(self, sequence: Sequence) -> bool:
-        """Whether a request needs not wait for the disk, or not any longer: it may never answer."""
-        read = self._reads.get(sequence.request_id)
-        if read is None or read.reading.done():
-            return True
-        if time.monotonic() < read.ends_at:
-            return False
-        _LOG.info("a file of the prompt cache was not read in time")
-        self.drop(sequence.request_id)
-        return True
-
-    def wait(self, sequence: Sequence, limit_s: float) -> None:
-        """Wait for the file that a request goes on from."""
-        if (read := self._reads.get(sequence.request_id)) is not None:
-            concurrent.futures.wait([read.reading], limit_s)
-
-    def drop(self, request_id: str) -> None:
-        """Forget a request that has ended."""
-        if (read := self._reads.pop(request_id, None)) is not None:
-            read.reading.cancel()
 
     @property
     def rest_s(self) -> float | None:
@@ -152,16 +97,14 @@ class SlotRoom:
         """
         self.opened.note_request(sequence.prompt.chat_id)
         tokens, adapters = [*sequence.prompt_tokens, *sequence.generated], sequence.adapters
-        read = self._reads.pop(sequence.request_id, None)
+        read = self.reads.take(sequence.request_id)
         # Where its cells lie changes how sums are rounded: a reproducible request finds the pool empty each time.
         is_alone = sequence.is_reproducible or not self._prompt_cache.params.reuse
         while is_alone and self._cache.evict_idle():
             pass
         back = CameBack()
         if not is_alone:
-            back = self._coming_back.bring_back(
-                sequence.request_id, tokens, adapters, read.reading if read is not None else None
-            )
+            back = self._coming_back.bring_back(sequence.request_id, tokens, adapters, read)
         ahead = None if is_alone or back.entry is not None else self.opened.ahead_of(tokens, adapters)
         acquired = self._cache.acquire(sequence.request_id, tokens, adapters)
         if is_asked and ahead is not None:
@@ -182,8 +125,14 @@ class SlotRoom:
     def note_end(self, sequence: Sequence) -> None:
         """Note that a request has left its slot with what a later one may go on from."""
         self._prompt_cache.note_chat(sequence.prompt.chat_id, self._keys)
+        self.note_use(sequence)
         self.saver.note_end()
         self.opened.put_off()
+
+    def note_use(self, sequence: Sequence) -> None:
+        """Note when a request came: what is forgotten from then on, by any process, is not written."""
+        came_at = time.time() - (time.perf_counter() - sequence.prompt.received_at)
+        self._prompt_cache.note_use(sequence.prompt.chat_id, came_at)
 
     def note_prefill(self, s_per_token: float | None) -> None:
         """Note what reading a prompt takes here, None where it is not known yet."""
@@ -235,7 +184,7 @@ class SlotRoom:
         """Drop what is kept of some chats, or of all; of one that is computed, nothing will be written."""
         gone = None if chat_ids is None else set(chat_ids)
         self.opened.close()
-        self._reads.clear()  # whoever waits reads its prompt again: what a file has given would be kept
+        self.reads.drop_all()  # what a file has given would be kept
         if gone is None:
             self._store.clear()
         else:
@@ -250,7 +199,7 @@ class SlotRoom:
     def forget_named(self, names: Iterable[str]) -> None:
         """Drop what is kept under names; chats that have begun with it go on."""
         self.opened.close()
-        self._reads.clear()
+        self.reads.drop_all()
         for tokens in self._store.forget_named(names):
             for slot in self._cache.idle_slots():
                 if slot.tokens == tokens:

@@ -54,6 +54,7 @@ WORKER_HALF = {
     *("snapshot_file", "snapshot_folder", "folder_entry", "folder_key", "folder_lock", "message_places", "version"),
     *("prompt_making", "disk_thread", "response_cache", "response_file", "response_folder", "aborts", "sampled_rows"),
     *("usable_files", "coming_back", "opened_chat"),
+    *("usable_files", "folder_files", "folder_limit", "forgotten_marks", "file_reads", "known_files"),
     *("speculative", "sampling", "threads", "processors", "thread_governor", "step_cost", "stopping", "detokenizer"),
     *("tokenizer_thread", "tokenizing"),
     *("chat_template", "chat_formats", "chat_forms", "template_renderer", "template_child", "special_texts"),

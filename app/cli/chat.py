@@ -1,6 +1,7 @@
 """`fireside chat`: answers a prompt, a pipe or a file of turns and exits; without any of them, the interactive chat."""
 
 import argparse
+import contextlib
 import dataclasses
 import sys
 from collections.abc import Callable
@@ -11,6 +12,7 @@ from app.adapter_files import open_adapter_files
 from app.battery import may_read_ahead
 from app.cli.adapter_commands import with_named_adapters
 from app.cli.attached import beginning_of, prepare, prepared_sentence, read_documents, wait_until_written
+from app.cli.cache import show_refusal
 from app.cli.chat_options import (
     Conversation,
     add_chat_arguments,
@@ -111,7 +113,10 @@ def _chat(
 ) -> ExitCode:
     store = SettingsStore(paths.settings_file)
     settings = store.load()[0]
-    with ChatSession(client, memory=MemoryRecord.in_paths(paths)) as session:
+    session = ChatSession(client, memory=MemoryRecord.in_paths(paths))
+    with contextlib.ExitStack() as ending:
+        ending.callback(lambda: show_refusal(session.events, as_json=options.json))  # much is only written at the end
+        ending.enter_context(session)
         session.may_read_ahead = not options.no_cache and may_read_ahead(settings.read_ahead_above)
         session.cache = chat_cache(options, settings, paths.prompt_cache_dir)
         if conversations is None:

@@ -9,7 +9,7 @@ from prompt_toolkit.formatted_text import FormattedText
 from app.adapter_files import open_adapter_files
 from app.cli.adapter_commands import obey_lora
 from app.cli.attached import prepare, prepared_sentence, read_documents
-from app.cli.cache import obey_cache
+from app.cli.cache import obey_cache, show_refusal
 from app.cli.chat_options import parse_setting, setting_text
 from app.cli.chat_plan import ChatPlan, note_chat_format, remember_model
 from app.cli.draft_commands import change_draft, draft_sentences, drafting_line, obey_draft, show_refused
@@ -119,6 +119,7 @@ class InteractiveChat:
         print("Type a message, or /help.")
         num_ctrl_c = 0
         while True:
+            show_refusal(self._session.events)
             try:
                 line = self._read_line()
             except EOFError:

@@ -100,6 +100,7 @@ class ChatSession:
         memory: learns from replies what their models have taken.
 
     Attributes:
+        events: what the engine has sent.
         cache: what is kept of prompts from the next load on; None leaves it to the engine.
         engine: what it said of itself when the model was loaded; None where nothing was to be learned of it.
         drafts: whether a person writes, with time between the messages to measure what drafting needs to know.
@@ -109,7 +110,7 @@ class ChatSession:
         self._client = client
         self._memory = memory
         self.engine: EngineDescription | None = None
-        self._events = EventQueue()
+        self.events = EventQueue()
         self._numbers = itertools.count(1)
         self._is_started = False
         self.model: ModelDescription | None = None
@@ -134,16 +135,16 @@ class ChatSession:
 
         A second one, before the first was answered, raises KeyboardInterrupt in the waiting thread.
         """
-        self._events.interrupt()
+        self.events.interrupt()
 
     def forget_the_past(self) -> None:
         """Take note of what came while nothing was waited for; a Ctrl-C that came too late stops nothing."""
-        for event in self._events.waiting():
+        for event in self.events.waiting():
             self._note(event)
 
     def interrupted_by_ctrl_c(self) -> AbstractContextManager[None]:
         """Let Ctrl-C stop the request that runs, instead of the program."""
-        return self._events.fed_by_ctrl_c()
+        return self.events.fed_by_ctrl_c()
 
     def load(self, path: str, params: ModelParams, known: KnownModels | None = None) -> Iterator[float]:
         """Load a model, yielding the share that is done; `model` describes it afterwards.
@@ -348,7 +349,7 @@ class ChatSession:
         """Send a command whose answer, if it has one, is not waited for."""
         if not self._is_started:
             self._is_started = True
-            self._client.start(self._events.put)
+            self._client.start(self.events.put)
         self._client.send(command)
 
     def _only_answer(self, command: _Asking, kind: type[_Answer]) -> _Answer:
@@ -367,7 +368,7 @@ class ChatSession:
     def _answers(self, request_id: str, give_up: Command | None) -> Iterator[Event]:
         """Yield the events of one request up to its final one."""
         while True:
-            event = self._events.wait()
+            event = self.events.wait()
             if isinstance(event, Interrupt):
                 if give_up is None or self.was_interrupted:
                     raise KeyboardInterrupt

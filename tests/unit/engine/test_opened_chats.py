@@ -85,7 +85,7 @@ def test_opened_file_is_read_no_more_when_its_chat_is_forgotten(engine: Engine, 
 
 def test_prompt_is_read_when_the_disk_does_not_answer(engine: Engine, monkeypatch: pytest.MonkeyPatch):
     reader = SlowReader(engine, monkeypatch)
-    monkeypatch.setattr("engine.slot_room._LEAST_DISK_WAIT_S", 0.0)
+    monkeypatch.setattr("engine.file_reads._LEAST_DISK_WAIT_S", 0.0)
     answer = reply(engine, chat("a"))
     assert answer.text == alone(chat("a")).text
     assert answer.metrics.cache_source is CacheSource.NONE

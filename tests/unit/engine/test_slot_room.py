@@ -249,7 +249,7 @@ def test_file_is_read_ahead_when_its_chat_is_opened(engine_in: MakeEngine):
     _, reading = engine.room.opened._reading
     reading.result(10)
     engine.add(chat(1))
-    assert engine.room.is_ready(engine._scheduler.waiting[0])
+    assert engine.room.reads.is_ready(engine._scheduler.waiting[0])
     answer = finished(run(engine))["r1"]
     assert (source(answer), num_evaluated(answer)) == (CacheSource.DISK, 1)
     assert answer.text == alone(chat(1)).text
