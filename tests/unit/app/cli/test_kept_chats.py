@@ -1,7 +1,7 @@
 """`--save`: chats of the terminal in the store of the window, as that one would have written them."""
 
 import json
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from pathlib import Path
 
 import pytest
