@@ -9,7 +9,8 @@ ARGS ?=
 INSTALL := $(PYTHON) packaging/install.py --backend $(BACKEND)
 # The installation's own path is used and no activation: nothing outside this folder is read or changed.
 RUN := $(BIN)/python
-OFFSCREEN := QT_QPA_PLATFORM=offscreen
+# Byte code is kept whatever the environment says: each of a thousand processes would compile the same files again.
+OFFSCREEN := QT_QPA_PLATFORM=offscreen PYTHONDONTWRITEBYTECODE=
 CHECKED := app engine models tests benchmarks packaging
 
 .DEFAULT_GOAL := help
@@ -51,7 +52,7 @@ check: install-test
 	$(OFFSCREEN) $(RUN) -m pytest -q tests/test_architecture.py
 
 soak: install-test
-	$(OFFSCREEN) $(RUN) -m pytest -m soak --timeout=7200 tests/soak tests/e2e $(ARGS)
+	$(OFFSCREEN) $(RUN) -m pytest -m soak --timeout=7200 tests/soak tests/e2e tests/contract tests/unit $(ARGS)
 	$(OFFSCREEN) $(RUN) -m pytest -n 2 --dist loadfile -m hypothesis --hypothesis-profile=explore tests
 
 bench: install-test

@@ -43,4 +43,4 @@ def title_of(text: str) -> str:
         return words
     cut = words[:_TITLE_CHARS]
     whole = cut.rsplit(" ", 1)[0]
-    return (whole if len(whole) > _TITLE_CHARS // 2 else cut) + "…"
+    return (whole if len(whole) > _TITLE_CHARS // 2 else cut).rstrip(" ,;:.-–—") + "…"

@@ -20,11 +20,10 @@ import tomli_w
 
 from app.atomic_file import write_atomically
 from app.errors import SettingsError
-from app.setting_info import SettingInfo
+from app.setting_info import SettingInfo, check_depth
 from engine import MAX_DRAFT, DraftMode
 
 SCHEMA_VERSION = 1
-
 _LOG = logging.getLogger(__name__)
 _SCHEMA_KEY = "schema_version"
 _MAX_FILE_BYTES = 1 << 20
@@ -206,8 +205,8 @@ class Settings:
             label="Draft ahead",
             help="Guesses the next tokens and checks several at a time, while that is measurably not slower. A model "
             "can have a choice of its own, in the inspector.",
-            choices=("Off", "Automatic", "From the chat's own text", "With a draft model", "Both"),
-            section="Speculative decoding",
+            choices=("Off", "Automatic", "Own text", "Draft model", "Both"),
+            section="Drafting",
         ),
     ] = DraftMode.AUTO
     draft_max: Annotated[
@@ -219,7 +218,7 @@ class Settings:
             minimum=0,
             maximum=MAX_DRAFT,
             lowest="automatic",
-            section="Speculative decoding",
+            section="Drafting",
         ),
     ] = 0
     draft_strict: Annotated[
@@ -228,7 +227,7 @@ class Settings:
             type=bool,
             label="Strict",
             help="At temperature 0 the text is that of plain decoding to the token; slower.",
-            section="Speculative decoding",
+            section="Drafting",
         ),
     ] = False
     draft_tint: Annotated[
@@ -316,6 +315,7 @@ class SettingsStore:
             return Settings(), self._set_aside(error)
         try:
             table = tomllib.loads(text)
+            check_depth(table)
         except (ValueError, RecursionError) as error:
             return Settings(), self._set_aside(error)
         settings, faults = _from_table(table)

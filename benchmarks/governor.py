@@ -37,7 +37,7 @@ from engine import (
     SamplingParams,
     ThreadsChanged,
 )
-from engine.threads import default_threads
+from engine.processors import default_threads
 from models import find_starter
 
 _ASKED = (ChatMessage(Role.USER, "Tell me a long story about a lighthouse."),)

@@ -109,11 +109,8 @@ from engine.metrics import (
     RequestMetrics,
     SpeculativeStats,
     bandwidth_share,
-    batch_steps,
-    busy_share,
     cost_per_million_tokens,
     decode_bytes,
-    decode_ceiling,
     joules_per_token,
 )
 from engine.params import (
@@ -133,7 +130,7 @@ from engine.params import (
     param_infos,
 )
 from engine.process import ProcessClient
-from engine.text import clean_text, text_of_content
+from engine.text import clean_text, is_blank, text_of_content
 
 __all__ = [
     "CACHE_TYPES",
@@ -254,15 +251,13 @@ __all__ = [
     "UnloadModel",
     "UnsupportedModel",
     "bandwidth_share",
-    "batch_steps",
-    "busy_share",
     "chat_of_rows",
     "clean_text",
     "cost_per_million_tokens",
     "decode_bytes",
-    "decode_ceiling",
     "error_from_info",
     "free_memory",
+    "is_blank",
     "joules_per_token",
     "param_infos",
     "text_of_content",

@@ -46,7 +46,7 @@ def obey(
             return []
         case OpenChat():
             if engine is not None:
-                engine.room.open_chat(command.chat_id)
+                engine.room.opened.open(command.chat_id)
             return []
         case DescribeCache():
             return [_described(command.request_id, prompt_cache, engine)]

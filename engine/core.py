@@ -309,7 +309,7 @@ class Engine:
             return
         if part.num_drafted:
             self._cache.trim(sequence.slot, part.start + sampled.num_held)
-        self.speculator.note_sampled(sequence, part, num_accepted=sampled.num_accepted)
+        self.speculator.note_sampled(sequence, part, sampled)
         if sequence.state is not RequestState.DECODE:
             self._set_state(sequence, RequestState.DECODE)
         if sampled.reason is not None:

@@ -137,6 +137,10 @@ class PromptStore:
                 return entry
         return None
 
+    def newest_of(self, chat_id: str) -> StoredPrompt | None:
+        """Return the snapshot of a chat that was used last."""
+        return next((entry for entry in reversed(self._entries) if entry.chat_id == chat_id), None)
+
     def make_room(self, num_bytes: int) -> bool:
         """Drop what was used longest ago until so many bytes fit; False where they never will."""
         if num_bytes > self.max_bytes:

@@ -1,39 +1,23 @@
-"""How many threads may compute, and setting that many for each step.
+"""Setting how many threads compute for each step.
 
 The policy is ThreadGovernor's; what is here looks at the machine, keeps to what the user chose, and tells of changes.
 """
 
-import ctypes
-import math
 import os
-import platform
 import time
 from collections.abc import Callable, Sequence
-from pathlib import Path
 
 import psutil
 
 from engine.backend import Backend, BatchPart, DecodeStatus
 from engine.messages import ThreadsChanged, ThreadsReason
+from engine.processors import affinity, cgroup_quota, default_threads
 from engine.thread_governor import StepKind, ThreadGovernor
 
-_WINDOW_FROM = 4  # cores, from which on one is left to the window and the rest of the desktop
 _LIMIT_EVERY_S, _OTHERS_EVERY_S = 1.0, 0.25
 _BUSY_CORES = 0.5
-_PERFORMANCE_SHARE = 0.6  # of the strongest core's capacity: slower ones would keep it waiting at every barrier
 _CALIBRATION_S, _CALIBRATION_STEP_S = 0.2, 0.03
 _SHORT_PREFILL = 64  # tokens: up to here each costs more than one of a long step, and most questions are not longer
-
-
-def default_threads() -> int:
-    """Return how many threads compute where nobody chose: the physical cores this process may use, within its affinity
-    and its control group's quota, performance cores where the system tells them apart, without one for the window."""
-    cores = _physical_cores_in_affinity() or _apple_performance_cores() or psutil.cpu_count(logical=False)
-    cores = cores or os.cpu_count() or 1
-    quota = _cgroup_quota()
-    if quota is not None:
-        cores = min(cores, max(1, math.floor(quota)))
-    return cores - 1 if cores >= _WINDOW_FROM else max(1, cores)
 
 
 class OtherPrograms:
@@ -44,7 +28,7 @@ class OtherPrograms:
 
     def num_cores(self, now: float) -> float | None:
         """Return the mean since the last call; None at first, and where this process may not use all processors."""
-        if _cgroup_quota() is not None or len(_affinity() or range(os.cpu_count() or 1)) != os.cpu_count():
+        if cgroup_quota() is not None or len(affinity() or range(os.cpu_count() or 1)) != os.cpu_count():
             return None
         times, own = psutil.cpu_times(), os.times()
         names = ("user", "nice", "system", "irq", "softirq", "steal")
@@ -95,6 +79,16 @@ class StepThreads:
         """See SetThreads."""
         self._most = most
         self._apply_limit()
+
+    def of_draft(self, own: int = 0, *, is_strict: bool = False) -> int:
+        """Return the threads of a draft model's steps, in whose time the target waits: no more than its share.
+
+        Args:
+            own: that were chosen for it; 0 takes as many as the target has.
+            is_strict: whether the target computes one token by one thread, which is no rule for drafts.
+        """
+        count = own or (self._loaded_with if is_strict else self.count)
+        return min(count, self._most) if self._most else count
 
     def begin(self, parts: Sequence[BatchPart], *, is_reproducible: bool = False, is_strict: bool = False) -> None:
         """Set the threads of the step that is about to be computed.
@@ -187,74 +181,3 @@ def _work_of(parts: Sequence[BatchPart]) -> tuple[StepKind, int, int]:
     if num_drafted:
         return StepKind.VERIFY, num_tokens, context
     return StepKind.DECODE if num_tokens == 1 else StepKind.SHARED, num_tokens, context
-
-
-def _affinity() -> set[int] | None:
-    return os.sched_getaffinity(0) if hasattr(os, "sched_getaffinity") else None
-
-
-def _physical_cores_in_affinity() -> int | None:
-    """Count distinct cores among the processors of the affinity mask; None where the system does not tell."""
-    allowed = _affinity()
-    if allowed is None:
-        return None
-    cores: set[tuple[str, str]] = set()
-    for cpu in allowed & _performance_processors(allowed) or allowed:
-        topology = Path(f"/sys/devices/system/cpu/cpu{cpu}/topology")
-        try:
-            cores.add((_read(topology / "physical_package_id"), _read(topology / "core_id")))
-        except OSError:
-            return None
-    return len(cores)
-
-
-def _performance_processors(processors: set[int]) -> set[int]:
-    """Return those that are not of the weaker kind; all where the kinds are not told apart."""
-    try:
-        return _numbers(_read(Path("/sys/devices/cpu_core/cpus")))  # of hybrid Intel processors
-    except (OSError, ValueError):
-        pass
-    try:
-        capacity = {cpu: int(_read(Path(f"/sys/devices/system/cpu/cpu{cpu}/cpu_capacity"))) for cpu in processors}
-    except (OSError, ValueError):
-        return processors
-    strongest = max(capacity.values(), default=0)
-    return {cpu for cpu, value in capacity.items() if value >= _PERFORMANCE_SHARE * strongest}
-
-
-def _numbers(text: str) -> set[int]:
-    """Return the numbers of a list such as 0-3,8."""
-    numbers: set[int] = set()
-    for item in text.split(","):
-        first, _, last = item.partition("-")
-        numbers.update(range(int(first), int(last or first) + 1))
-    return numbers
-
-
-def _apple_performance_cores() -> int | None:
-    if platform.system() != "Darwin":
-        return None
-    value = ctypes.c_int(0)
-    size = ctypes.c_size_t(ctypes.sizeof(value))
-    name = b"hw.perflevel0.physicalcpu"
-    failed = ctypes.CDLL(None).sysctlbyname(name, ctypes.byref(value), ctypes.byref(size), None, ctypes.c_size_t(0))
-    return value.value if not failed and value.value > 0 else None
-
-
-def _cgroup_quota() -> float | None:
-    """Return the processors' worth of time the control group may use, None without a limit."""
-    try:
-        quota, period = _read(Path("/sys/fs/cgroup/cpu.max")).split()
-        return None if quota == "max" else int(quota) / int(period)
-    except (OSError, ValueError):
-        pass
-    try:
-        base = Path("/sys/fs/cgroup/cpu")
-        quota_us, period_us = int(_read(base / "cpu.cfs_quota_us")), int(_read(base / "cpu.cfs_period_us"))
-        return quota_us / period_us if quota_us > 0 and period_us > 0 else None
-    except (OSError, ValueError):
-        return None
-
-
-def _read(path: Path) -> str:
-    return path.read_text(encoding="ascii").strip()

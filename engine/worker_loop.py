@@ -158,7 +158,7 @@ class WorkerLoop:
     def _drain(self) -> None:
         """Handle what has come; wait for something when there is nothing to compute."""
         is_idle = self._engine is None or not self._engine.has_work
-        rest_s = self._engine.room.saver.rest_s if self._engine is not None else None
+        rest_s = self._engine.room.rest_s if self._engine is not None else None
         with contextlib.suppress(queue.Empty):
             while not self._is_ending:
                 received_at, item = self._inbox.get(block=is_idle, timeout=rest_s)

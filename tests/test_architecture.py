@@ -50,11 +50,21 @@ WORKER_HALF = {
     *("checkpoints", "overflow", "grammar", "measuring", "machine_speed"),
     *("idle_work", "preparing"),
     *("miss_cause", "peak_memory", "probe_child"),
-    *("slot", "slot_room", "chat_saver", "prompt_cache", "reuse_cost", "cache_report", "cache_commands"),
+    *(
+        "slot",
+        "slot_room",
+        "coming_back",
+        "opened_chat",
+        "chat_saver",
+        "prompt_cache",
+        "reuse_cost",
+        "cache_report",
+        "cache_commands",
+    ),
     *("snapshot_file", "snapshot_folder", "folder_entry", "folder_key", "folder_lock", "message_places", "version"),
     *("prompt_making", "disk_thread", "response_cache", "response_file", "response_folder", "aborts", "sampled_rows"),
     *("usable_files",),
-    *("speculative", "sampling", "threads", "thread_governor", "step_cost", "stopping", "detokenizer"),
+    *("speculative", "sampling", "threads", "processors", "thread_governor", "step_cost", "stopping", "detokenizer"),
     *("tokenizer_thread", "tokenizing"),
     *("chat_template", "chat_formats", "chat_forms", "template_renderer", "template_child", "special_texts"),
     *("text_tokens", "reasoning", "code_context", "reply_text", "scoring", "importance"),
@@ -69,6 +79,8 @@ CLIENT_NAMES = {"EngineClient", "ProcessClient", "InprocClient"}
 # Importing this in a fresh interpreter must not load that.
 COLD_IMPORTS: list[tuple[str, set[str]]] = [
     ("engine", {"numpy", "llama_cpp", "jinja2", "PySide6", "models", "app"}),
+    ("engine.backend_llama.probing", {"numpy", "jinja2", "PySide6", "models", "app"}),  # a process for each load
+    ("engine.template_child", {"numpy", "llama_cpp", "PySide6", "models", "app"}),
     ("models", {"PySide6", "gguf", "llama_cpp", "engine", "app"}),
     ("app", {"PySide6", "numpy", "llama_cpp"}),
     ("app.__main__", {"PySide6", "numpy", "llama_cpp"}),

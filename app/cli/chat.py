@@ -42,7 +42,7 @@ from app.cli.outcome import (
 from app.cli.reply_printer import ReplyPrinter
 from app.cli.session import Answer, ChatSession
 from app.cli.streams import is_terminal, read_standard_input, read_text_file
-from app.cli.terminal_text import is_blank, safe_text
+from app.cli.terminal_text import safe_text
 from app.document_text import Document, join_documents
 from app.energy import EnergyMeter
 from app.errors import UsageError
@@ -64,6 +64,7 @@ from engine import (
     ProcessClient,
     Role,
     TurnsDropped,
+    is_blank,
 )
 
 MakeClient = Callable[[bool], EngineClient]

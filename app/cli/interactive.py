@@ -21,7 +21,7 @@ from app.cli.reply_numbers import number_lines, summary_of, wrapped_numbers
 from app.cli.reply_printer import ReplyPrinter
 from app.cli.session import Answer, ChatSession
 from app.cli.streams import without_echo
-from app.cli.terminal_text import is_blank, one_line, safe_text, wrapped
+from app.cli.terminal_text import one_line, safe_text, wrapped
 from app.document_text import Document, join_documents, names_of
 from app.errors import AppError
 from app.known_models import KnownModels
@@ -40,6 +40,7 @@ from engine import (
     Role,
     SamplingParams,
     TurnsDropped,
+    is_blank,
     param_infos,
 )
 from models import ModelsError

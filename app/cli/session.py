@@ -101,13 +101,14 @@ class ChatSession:
 
     Attributes:
         cache: what is kept of prompts from the next load on; None leaves it to the engine.
+        engine: what it said of itself when the model was loaded; None where nothing was to be learned of it.
         drafts: whether a person writes, with time between the messages to measure what drafting needs to know.
     """
 
     def __init__(self, client: EngineClient, *, memory: MemoryRecord | None = None) -> None:
         self._client = client
         self._memory = memory
-        self._features: str | None = None
+        self.engine: EngineDescription | None = None
         self._events = EventQueue()
         self._numbers = itertools.count(1)
         self._is_started = False
@@ -184,8 +185,8 @@ class ChatSession:
                     pass
         if self.was_interrupted:  # the load may have ended well before it was told
             raise KeyboardInterrupt
-        if self._memory is not None and self._features is None:
-            self._features = self.describe_engine().features
+        if self._memory is not None:
+            self.engine = self.describe_engine()
 
     def ask(
         self,
@@ -337,8 +338,8 @@ class ChatSession:
 
     def _learn(self, metrics: RequestMetrics) -> None:
         """Have the record note what the model has taken, if the reply tells."""
-        if self._memory is not None and self._features is not None and self.model is not None:
-            self._memory.note(self.model, metrics, features=self._features)
+        if self._memory is not None and self.engine is not None and self.model is not None:
+            self._memory.note(self.model, metrics, features=self.engine.features)
 
     def _next_id(self, what: str) -> str:
         return f"{what}-{next(self._numbers)}"

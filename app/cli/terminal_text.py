@@ -45,8 +45,3 @@ def one_line(text: str) -> str:
 
 def _num_columns() -> int:
     return shutil.get_terminal_size().columns
-
-
-def is_blank(text: str) -> bool:
-    """Return whether nothing of `text` can be seen: blanks, line breaks, zero-width characters."""
-    return all(c.isspace() or unicodedata.category(c) in ("Cc", "Cf") for c in text)

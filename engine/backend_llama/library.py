@@ -12,7 +12,7 @@ from typing import Any
 
 from engine.errors import EngineStartFailed
 from engine.messages import Device, EngineDescription
-from engine.threads import default_threads
+from engine.processors import default_threads
 
 _LOG = logging.getLogger(__name__)
 _NATIVE_LOG = logging.getLogger("llama.cpp")

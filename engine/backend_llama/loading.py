@@ -49,7 +49,7 @@ from engine.messages import (
 )
 from engine.params import ModelParams
 from engine.probe_child import TIME_LIMIT_S
-from engine.threads import default_threads
+from engine.processors import default_threads
 
 _LOG = logging.getLogger(__name__)
 _READ_BYTES = 8 * 1024 * 1024

@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 from engine.backend_llama import library as native
 from engine.params import MAX_DRAFT, FlashAttention, LoadMode, ModelParams, RopeScaling, SplitMode
-from engine.threads import default_threads
+from engine.processors import default_threads
 
 PROBE_TOKENS = 2  # of the first step after a load
 

@@ -20,7 +20,7 @@ from engine import (
     ThreadsChanged,
     ThreadsReason,
 )
-from engine.threads import default_threads
+from engine.processors import default_threads
 from tests.support.engine_driver import EngineDriver
 
 _SPIN = "while True: pass"

@@ -86,8 +86,23 @@ def test_any_settings_come_back(
         b"a = " + b"[" * 50_000,
         b"a = " + b"9" * 5000,
         b"# " + b"x" * (2 << 20),
+        b".".join([b"a"] * 3000) + b" = 1",
+        b"[drafting." + b".".join([b"a"] * 3000) + b"]",
     ],
-    ids=["empty", "blank", "[a", "NULs", "UTF-16", "BOM alone", "Latin-1", "nested", "long number", "huge"],
+    ids=[
+        "empty",
+        "blank",
+        "[a",
+        "NULs",
+        "UTF-16",
+        "BOM alone",
+        "Latin-1",
+        "nested",
+        "long number",
+        "huge",
+        "dotted",
+        "deep name",
+    ],
 )
 def test_damaged_file_is_set_aside_and_told_once(store: SettingsStore, path: Path, data: bytes) -> None:
     path.write_bytes(data)

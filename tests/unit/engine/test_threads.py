@@ -8,7 +8,7 @@ from typing import NamedTuple
 import psutil
 import pytest
 
-from engine import threads
+from engine import processors, threads
 from engine.backend import BatchPart
 from engine.messages import ThreadsChanged, ThreadsReason
 from engine.threads import StepThreads
@@ -18,7 +18,7 @@ from tests.unit.engine.fake_engine import make_backend
 @pytest.fixture
 def machine(monkeypatch: pytest.MonkeyPatch, tmp_path: Path):
     """Return a function that sets up a machine: core number of each processor, affinity, quota."""
-    monkeypatch.setattr(threads, "Path", lambda path: tmp_path / str(path).lstrip("/"))
+    monkeypatch.setattr(processors, "Path", lambda path: tmp_path / str(path).lstrip("/"))
     monkeypatch.setattr(psutil, "cpu_count", lambda logical: 6)
 
     def set_up(cores: list[int] | None, affinity: set[int], files: dict[str, str] | None = None) -> None:
@@ -60,18 +60,18 @@ def machine(monkeypatch: pytest.MonkeyPatch, tmp_path: Path):
 )  # fmt: skip
 def test_threads_are_the_cores_that_may_be_used_when_none_are_set(machine, cores, affinity, files, expected):
     machine(cores, affinity, files)
-    assert threads.default_threads() == expected
+    assert processors.default_threads() == expected
 
 
 def test_one_thread_is_the_least_when_the_system_tells_nothing(machine, monkeypatch: pytest.MonkeyPatch):
     machine(None, {0})
     monkeypatch.setattr(psutil, "cpu_count", lambda logical: None)
     monkeypatch.setattr(os, "cpu_count", lambda: None)
-    assert threads.default_threads() == 1
+    assert processors.default_threads() == 1
 
 
 def test_threads_are_within_this_machine_when_it_is_asked():
-    assert 1 <= threads.default_threads() <= (os.cpu_count() or 1)
+    assert 1 <= processors.default_threads() <= (os.cpu_count() or 1)
 
 
 @pytest.mark.parametrize(
@@ -92,7 +92,7 @@ def test_performance_cores_alone_compute_when_the_system_tells_them_apart(machin
         path = tmp_path / name
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text)
-    assert threads.default_threads() == expected
+    assert processors.default_threads() == expected
 
 
 # --- other programs ---
@@ -114,8 +114,8 @@ def test_what_others_use_is_all_but_our_own_when_it_is_looked_at_twice(monkeypat
         times, own[0] = next(told)
         return times
 
-    monkeypatch.setattr(threads, "_cgroup_quota", lambda: None)
-    monkeypatch.setattr(threads, "_affinity", lambda: None)
+    monkeypatch.setattr(threads, "cgroup_quota", lambda: None)
+    monkeypatch.setattr(threads, "affinity", lambda: None)
     monkeypatch.setattr(psutil, "cpu_times", cpu_times)
     monkeypatch.setattr(os, "times", lambda: Times(own[0]))
     others = threads.OtherPrograms()
@@ -125,8 +125,8 @@ def test_what_others_use_is_all_but_our_own_when_it_is_looked_at_twice(monkeypat
 
 @pytest.mark.parametrize(("quota", "affinity"), [(1.5, None), (None, {0})], ids=["quota", "affinity"])
 def test_others_are_not_told_when_this_process_may_not_use_all(monkeypatch: pytest.MonkeyPatch, quota, affinity):
-    monkeypatch.setattr(threads, "_cgroup_quota", lambda: quota)
-    monkeypatch.setattr(threads, "_affinity", lambda: affinity)
+    monkeypatch.setattr(threads, "cgroup_quota", lambda: quota)
+    monkeypatch.setattr(threads, "affinity", lambda: affinity)
     monkeypatch.setattr(os, "cpu_count", lambda: 4)
     others = threads.OtherPrograms()
     assert [others.num_cores(1.0), others.num_cores(2.0)] == [None, None]

@@ -40,6 +40,7 @@ def bench(paths: Paths, **flags: Any) -> ExitCode:
     """Run the command with some flags."""
     usual: dict[str, Any] = {
         "draft": [],
+        "draft_gpu_layers": None,
         "name": None,
         "model": None,
         "repeats": None,
@@ -147,7 +148,14 @@ def test_other_run_is_shown_beside(paths: Paths, capsys: pytest.CaptureFixture[s
 
 @pytest.mark.parametrize(
     "flag",
-    [{"repeats": 3}, {"prompt_tokens": 99}, {"busy": True}, {"growth": True}, {"draft": ["ngram"]}],
+    [
+        {"repeats": 3},
+        {"prompt_tokens": 99},
+        {"busy": True},
+        {"growth": True},
+        {"draft": ["ngram"]},
+        {"draft_gpu_layers": 0},
+    ],
     ids=lambda flag: str(flag),
 )
 def test_replay_takes_no_numbers_of_its_own(
