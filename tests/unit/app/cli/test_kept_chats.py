@@ -118,7 +118,8 @@ def test_reply_is_kept_as_far_as_it_came_when_the_program_is_ended(paths: Paths)
         chat(paths, ScriptedClient([end]), "--save", "hi")
     [found] = kept_chats(paths)
     assert [node.content for node in found.nodes if node.role is Role.USER] == ["hi"]
-    assert [node.state for node in found.nodes if node.role is Role.ASSISTANT] == [NodeState.OPEN]  # our own process
+    [state] = [node.state for node in found.nodes if node.role is Role.ASSISTANT]
+    assert state in (NodeState.OPEN, NodeState.INTERRUPTED), "the first while what wrote it is not collected"
 
 
 @pytest.mark.parametrize("is_json", [False, True], ids=["plain", "json"])
