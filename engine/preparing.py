@@ -13,6 +13,7 @@ from engine.kv_cache import KVCache
 from engine.messages import Event, Failed, PrepareCancelled, Prepared
 from engine.metrics import CacheReport, CacheSource
 from engine.prompt_store import StoredPrompt
+from engine.reuse_cost import followed_rate
 from engine.sequence import Prompt, Sequence
 from engine.slot import Slot
 from engine.slot_room import SlotRoom
@@ -218,7 +219,8 @@ class Preparations:
             return []
         self._cache.append(slot, chunk)
         if len(chunk) >= _RATE_MIN_TOKENS:
-            self._room.note_prefill(seconds / len(chunk))
+            known_s = self._room.cost.prefill_s_per_token
+            self._room.note_prefill(followed_rate(known_s, seconds / len(chunk)))
         if sequence.is_checkpoint_due:
             self._cache.checkpoint(slot)
         elif not self._backend.survives_abort:
