@@ -27,7 +27,7 @@ _TEXT = "The cache holds every token once, and each later question reads only wh
 
 
 def _load(path: Path) -> LlamaBackend:
-    backend = LlamaLoader().load(str(path), _PARAMS, lambda share: True)
+    backend = LlamaLoader().load(str(path), _PARAMS, lambda share: True, is_known=True)  # without a trial
     assert backend is not None
     return backend
 
@@ -282,7 +282,8 @@ from engine.messages import Adapter
 from engine.params import ModelParams
 
 model, good, target = map(Path, sys.argv[1:])
-backend = LlamaLoader().load(str(model), ModelParams(n_ctx=256, n_threads=1), lambda share: True)
+params = ModelParams(n_ctx=256, n_threads=1)
+backend = LlamaLoader().load(str(model), params, lambda share: True, is_known=True)
 data = good.read_bytes()
 num_refused = 0
 for seed in range(250):
