@@ -52,7 +52,7 @@ check: install-test
 	$(OFFSCREEN) $(RUN) -m pytest -q tests/test_architecture.py
 
 soak: install-test
-	$(OFFSCREEN) $(RUN) -m pytest -m soak --timeout=7200 tests/soak tests/e2e $(ARGS)
+	$(OFFSCREEN) $(RUN) -m pytest -m soak --timeout=7200 tests/soak tests/e2e tests/contract tests/unit $(ARGS)
 	$(OFFSCREEN) $(RUN) -m pytest -n 2 --dist loadfile -m hypothesis --hypothesis-profile=explore tests
 
 bench: install-test

@@ -16,10 +16,12 @@ def main(argv: list[str] | None = None) -> int:
     """
     try:
         from app.cli.program import run_program
-        from app.cli.streams import never_fail_to_print, open_standard_streams
+        from app.cli.streams import never_fail_to_print, open_standard_streams, speak_utf_8
 
         open_standard_streams()
         multiprocessing.freeze_support()
+        if argv is None:
+            speak_utf_8()
         never_fail_to_print()
         return run_program(sys.argv[1:] if argv is None else argv)
     except KeyboardInterrupt:  # before a command was there to take note of it

@@ -71,7 +71,7 @@ def _read(path: Path, name: str) -> bytes:
                 if status.st_size > MAX_PDF_BYTES:
                     raise _too_large(name, status.st_size, MAX_PDF_BYTES)
                 return head
-            if b"\0" in head and not head.startswith((b"\xff\xfe", b"\xfe\xff")):
+            if b"\0" in head and not head.startswith((b"\xff\xfe", b"\xfe\xff", b"\0\0\xfe\xff")):
                 raise _no_text(name)
             if status.st_size > MAX_TEXT_BYTES:
                 raise _too_large(name, status.st_size, MAX_TEXT_BYTES)

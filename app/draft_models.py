@@ -13,7 +13,7 @@ from app.model_choice import told_as_file_errors
 from app.model_library import open_library
 from app.paths import Paths
 from app.room import room_of, wish_of
-from engine import ModelParams
+from engine import ModelDescription, ModelParams
 from models import (
     ACCEPTANCE_PRIOR,
     LEAST_GAIN,
@@ -27,6 +27,7 @@ from models import (
     Refusal,
     Room,
     Verdict,
+    Wish,
     check_is_chat_model,
     cost_ratio,
     draft_bytes,
@@ -126,12 +127,16 @@ class FoundDrafts:
 
 @dataclasses.dataclass(frozen=True)
 class _Conditions:
-    """What a pair is reckoned with."""
+    """What a pair is reckoned with.
+
+    Attributes:
+        wish: how the model is loaded, and where its draft model goes.
+    """
 
     target: DraftFile
-    params: ModelParams
+    wish: Wish
     room: Room
-    step_costs: Sequence[float] | None
+    step_costs: Sequence[float] | None = None
 
 
 class DraftFiles:
@@ -152,6 +157,8 @@ class DraftFiles:
         params: ModelParams | None = None,
         room: Room | None = None,
         step_costs: Sequence[float] | None = None,
+        n_gpu_layers: int | None = None,
+        loaded: ModelDescription | None = None,
     ) -> FoundDrafts:
         """Return what all files of the library, and those in the folder of the model, are as drafts for it.
 
@@ -159,6 +166,8 @@ class DraftFiles:
             params: how the model is loaded; None takes the defaults.
             room: what the machine has; None asks for its memory now, and leaves graphics devices out.
             step_costs: measured times of steps of 1, 2, ... tokens of the model; None takes what is usual.
+            n_gpu_layers: of the draft model, where it has a place of its own.
+            loaded: what the model has become, where it is loaded: what it has taken is not free any more.
 
         Raises:
             AppError: the model's file is not there or cannot be read.
@@ -168,7 +177,8 @@ class DraftFiles:
             file = self._read(target)
         check_is_chat_model(file.info)
         refusal = target_reason(file.info) or Refusal("", "")
-        conditions = self._conditions(file, params, room, step_costs)
+        conditions = _conditions(file, params, room, n_gpu_layers=n_gpu_layers, loaded=loaded)
+        conditions = dataclasses.replace(conditions, step_costs=step_costs)
         known: set[str] = set()
         candidates = []
         for entry in self._entries():
@@ -187,12 +197,19 @@ class DraftFiles:
         )
 
     def check(
-        self, target: Path, draft: Path, *, params: ModelParams | None = None, room: Room | None = None
+        self,
+        target: Path,
+        draft: Path,
+        *,
+        params: ModelParams | None = None,
+        room: Room | None = None,
+        n_gpu_layers: int | None = None,
+        loaded: ModelDescription | None = None,
     ) -> DraftCheck:
         """Return whether one file can draft for another; whatever they are, nothing is raised.
 
         Args:
-            params, room: see `find`.
+            params, room, n_gpu_layers, loaded: see `find`.
         """
         try:
             with told_as_file_errors(target):
@@ -202,13 +219,7 @@ class DraftFiles:
             return DraftCheck(reason=error.message, hint=error.hint)
         if (refusal := target_reason(file.info)) is not None:
             return DraftCheck(reason=refusal.reason, hint=refusal.hint)
-        return self._check(draft, self._conditions(file, params, room, None))
-
-    def _conditions(
-        self, target: DraftFile, params: ModelParams | None, room: Room | None, step_costs: Sequence[float] | None
-    ) -> _Conditions:
-        room = room if room is not None else room_of(None, read_bandwidth={})
-        return _Conditions(target, params if params is not None else ModelParams(), room, step_costs)
+        return self._check(draft, _conditions(file, params, room, n_gpu_layers=n_gpu_layers, loaded=loaded))
 
     def _of_entry(self, entry: LibraryEntry, conditions: _Conditions) -> DraftCandidate:
         refusal = entry_reason(conditions.target, entry)
@@ -241,7 +252,7 @@ class DraftFiles:
             return DraftCheck(reason=error.message, hint=error.hint)
         if refusal is not None:
             return DraftCheck(reason=refusal.reason, hint=refusal.hint)
-        wish = wish_of(conditions.params, draft=draft.info)
+        wish = dataclasses.replace(conditions.wish, draft=draft.info)
         found = fit(target.info, wish, conditions.room)
         related, ratio = kinship(target, draft), cost_ratio(target.info, draft.info)
         step_costs = conditions.step_costs or usual_step_costs(
@@ -288,10 +299,41 @@ def find_drafts(
 
 
 def check_draft(
-    target: Path, draft: Path, *, params: ModelParams | None = None, room: Room | None = None
+    target: Path,
+    draft: Path,
+    *,
+    params: ModelParams | None = None,
+    room: Room | None = None,
+    n_gpu_layers: int | None = None,
+    loaded: ModelDescription | None = None,
 ) -> DraftCheck:
     """Return whether one file can draft for another; see `DraftFiles.check`."""
-    return DraftFiles().check(target, draft, params=params, room=room)
+    return DraftFiles().check(target, draft, params=params, room=room, n_gpu_layers=n_gpu_layers, loaded=loaded)
+
+
+def _conditions(
+    target: DraftFile,
+    params: ModelParams | None,
+    room: Room | None,
+    *,
+    n_gpu_layers: int | None,
+    loaded: ModelDescription | None,
+) -> _Conditions:
+    room = room if room is not None else room_of(None, read_bandwidth={})
+    wish = wish_of(params if params is not None else ModelParams(), draft_gpu_layers=n_gpu_layers)
+    if loaded is not None:
+        wish = dataclasses.replace(wish, n_ctx=loaded.n_ctx, n_gpu_layers=loaded.n_gpu_layers)
+        room = _with_given_back(room, fit(target.info, wish, room), loaded)
+    return _Conditions(target, wish, room)
+
+
+def _with_given_back(room: Room, alone: Fit, loaded: ModelDescription) -> Room:
+    """Return what was free before a model was loaded; its weights are mapped, and count as free all the time."""
+    free = room.device_free_bytes
+    if free:
+        free = (free[0] + alone.device_needed_bytes, *free[1:])
+    held = 0 if loaded.n_gpu_layers else loaded.cache_bytes + loaded.compute_bytes
+    return dataclasses.replace(room, device_free_bytes=free, released_bytes=max(room.released_bytes, held))
 
 
 def share_text(ratio: float) -> str:
@@ -315,6 +357,9 @@ def _size_text(num_bytes: int) -> str:
 def _room_notes(found: Fit) -> tuple[str, ...]:
     if found.verdict is not Verdict.DOES_NOT_FIT:
         return ()
+    if found.device_needed_bytes > found.device_free_bytes:
+        sizes = f"{_size_text(found.device_needed_bytes)}; {_size_text(found.device_free_bytes)} are free there"
+        return (f"On the graphics processor, model and draft together need {sizes}.",)
     sizes = f"{_size_text(found.needed_bytes)}; {_size_text(found.free_bytes)} are free"
     return (f"Model and draft together need {sizes}.",)
 

@@ -66,6 +66,7 @@ def choose_model(text: str | None, settings: Settings, paths: Paths | None = Non
     """
     if text is None:
         text = _last_one(settings)
+    _check_is_named(text)
     if text == STARTER_NAME:
         return _choice(_starter_path(), STARTER_LABEL, STARTER_NAME)
     entry = find_entry(text, paths) if paths is not None and not _is_path(text) else None
@@ -81,10 +82,16 @@ def model_path(text: str, paths: Paths) -> Path:
     Raises:
         AppError: there is no model of that name, or several.
     """
+    _check_is_named(text)
     if text == STARTER_NAME:
         return _starter_path()
     entry = None if _is_path(text) else find_entry(text, paths)
     return entry.path if entry is not None else _named_path(text, paths)
+
+
+def _check_is_named(text: str) -> None:
+    if not text.strip():
+        raise ModelFileMissing("The model has no name.", f"Give the path of a .gguf file, or `{STARTER_NAME}`.")
 
 
 def find_entry(text: str, paths: Paths) -> LibraryEntry | None:

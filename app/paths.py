@@ -50,13 +50,18 @@ class Paths:
         Raises:
             DataFolderError: one cannot be made.
         """
+        if not _is_text(str(self.data_dir)):
+            raise DataFolderError(
+                "The folder for the data has a name that is no text.", "Choose another one with --data-dir DIR."
+            )
         folders = (self.data_dir, self.settings_file.parent, self.models_dir, self.prompt_cache_dir, self.logs_dir)
         for folder in folders:
             try:
                 folder.mkdir(mode=0o700, parents=True, exist_ok=True)
             except (OSError, ValueError) as error:
                 raise DataFolderError(
-                    f"The folder {folder} cannot be made: {_reason(error)}.", "Choose another one with --data-dir DIR."
+                    f"The folder {folder} cannot be made: {_reason(error)}.",
+                    f"Choose another one with --data-dir DIR or {DATA_DIR_VARIABLE}.",
                 ) from error
 
 
@@ -90,6 +95,14 @@ def _paths(data: Path, *, config: Path, cache: Path, logs: Path) -> Paths:
         prompt_cache_dir=cache / "prompt-cache",
         logs_dir=logs,
     )
+
+
+def _is_text(name: str) -> bool:
+    try:
+        name.encode()
+    except UnicodeEncodeError:  # bytes that are no UTF-8: neither the settings nor the engine can be told of them
+        return False
+    return True
 
 
 def _reason(error: OSError | ValueError) -> str:

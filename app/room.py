@@ -5,6 +5,7 @@ import sys
 from collections.abc import Mapping
 from typing import Any
 
+from app.speculation import draft_params
 from engine import EngineDescription, FlashAttention, ModelParams, free_memory
 from models import CacheSettings, GGUFInfo, Room, Wish, repacked_types
 
@@ -44,11 +45,18 @@ def room_of(
     )
 
 
-def wish_of(params: ModelParams, *, draft: GGUFInfo | None = None, adapter_bytes: int = 0) -> Wish:
+def wish_of(
+    params: ModelParams,
+    *,
+    draft: GGUFInfo | None = None,
+    draft_gpu_layers: int | None = None,
+    adapter_bytes: int = 0,
+) -> Wish:
     """Return how a model would be loaded.
 
     Args:
         draft: a second model that proposes tokens.
+        draft_gpu_layers: of that model, where it has a place of its own.
         adapter_bytes: of all adapters.
     """
     cache = CacheSettings(
@@ -62,9 +70,10 @@ def wish_of(params: ModelParams, *, draft: GGUFInfo | None = None, adapter_bytes
     return Wish(
         n_ctx=params.n_ctx,
         cache=cache,
-        n_gpu_layers=params.n_gpu_layers,
+        n_gpu_layers=_layers_of(params),
         experts_on_cpu=params.experts_on_cpu,
         draft=draft,
+        draft_gpu_layers=_layers_of(draft_params(params, draft_gpu_layers)),
         adapter_bytes=adapter_bytes,
     )
 
@@ -73,6 +82,10 @@ def bandwidth_of(measured: Mapping[str, Any], n_threads: int | None) -> float:
     """Return the bandwidth that was measured with so many threads, else the best; 0 where none was."""
     sound = {key: float(value) for key, value in measured.items() if _is_sound(value)}
     return sound.get(str(n_threads), max(sound.values(), default=0.0))
+
+
+def _layers_of(params: ModelParams) -> int | None:
+    return 0 if params.device.upper() == "CPU" else params.n_gpu_layers
 
 
 def _is_sound(value: object) -> bool:

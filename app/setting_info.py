@@ -2,8 +2,12 @@
 
 import dataclasses
 import enum
+import itertools
 import math
+from collections.abc import Mapping
 from typing import Any
+
+_MAX_DEPTH = 100
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -55,3 +59,14 @@ class SettingInfo:
         if self.minimum is not None and not self.minimum <= value <= (self.maximum or math.inf):
             raise ValueError(f"{self.name} is outside {self.minimum} to {self.maximum}")
         return value
+
+
+def check_depth(table: Mapping[str, Any]) -> None:
+    """Raise ValueError where a table is nested so deeply that it could not be written again."""
+    level: list[Any] = [table]
+    for _ in range(_MAX_DEPTH):
+        tables = (item.values() for item in level if isinstance(item, Mapping))
+        arrays = (item for item in level if isinstance(item, list))
+        level = [*itertools.chain.from_iterable(itertools.chain(tables, arrays))]
+    if level:
+        raise ValueError("it is nested too deeply")

@@ -20,13 +20,11 @@ import tomli_w
 
 from app.atomic_file import write_atomically
 from app.errors import SettingsError
-from app.setting_info import SettingInfo
+from app.setting_info import SettingInfo, check_depth
+from app.settings_table import table_of, values_of
 from engine import MAX_DRAFT, DraftMode
 
-SCHEMA_VERSION = 1
-
 _LOG = logging.getLogger(__name__)
-_SCHEMA_KEY = "schema_version"
 _MAX_FILE_BYTES = 1 << 20
 
 
@@ -151,6 +149,16 @@ class Settings:
             section="Prompt cache",
         ),
     ] = -1
+    read_opened: Annotated[
+        bool,
+        SettingInfo(
+            type=bool,
+            label="Read opened chats ahead",
+            help="When a chat is opened of which little is kept, the model reads it before you ask, while nothing "
+            "else is computed.",
+            section="Prompt cache",
+        ),
+    ] = True
     response_cache: Annotated[
         bool,
         SettingInfo(
@@ -206,8 +214,8 @@ class Settings:
             label="Draft ahead",
             help="Guesses the next tokens and checks several at a time, while that is measurably not slower. A model "
             "can have a choice of its own, in the inspector.",
-            choices=("Off", "Automatic", "From the chat's own text", "With a draft model", "Both"),
-            section="Speculative decoding",
+            choices=("Off", "Automatic", "Own text", "Draft model", "Both"),
+            section="Drafting",
         ),
     ] = DraftMode.AUTO
     draft_max: Annotated[
@@ -219,7 +227,7 @@ class Settings:
             minimum=0,
             maximum=MAX_DRAFT,
             lowest="automatic",
-            section="Speculative decoding",
+            section="Drafting",
         ),
     ] = 0
     draft_strict: Annotated[
@@ -228,7 +236,7 @@ class Settings:
             type=bool,
             label="Strict",
             help="At temperature 0 the text is that of plain decoding to the token; slower.",
-            section="Speculative decoding",
+            section="Drafting",
         ),
     ] = False
     draft_tint: Annotated[
@@ -316,9 +324,11 @@ class SettingsStore:
             return Settings(), self._set_aside(error)
         try:
             table = tomllib.loads(text)
+            check_depth(table)
         except (ValueError, RecursionError) as error:
             return Settings(), self._set_aside(error)
-        settings, faults = _from_table(table)
+        values, faults = values_of(table, setting_infos())
+        settings = Settings(**values)
         if not faults:
             return settings, None
         notice = self._set_aside(ValueError("; ".join(faults)))
@@ -336,7 +346,7 @@ class SettingsStore:
         target = Path(os.path.realpath(self._path))
         try:
             target.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-            write_atomically(target, tomli_w.dumps(_to_table(settings)).encode())
+            write_atomically(target, tomli_w.dumps(table_of(settings, setting_infos())).encode())
         except (OSError, UnicodeEncodeError) as error:
             raise SettingsError(
                 "The settings could not be saved.", f"Check that {target} can be written.", str(error)
@@ -373,28 +383,3 @@ class SettingsStore:
             _LOG.warning("it could not be set aside: %s", error)
             return f"The settings in {self._path} could not be read, so Fireside uses its defaults for them."
         return f"The settings were damaged, so Fireside uses defaults; the old file is kept as {aside.name}."
-
-
-def _from_table(table: dict[str, Any]) -> tuple[Settings, list[str]]:
-    infos = setting_infos()
-    values: dict[str, Any] = {}
-    faults: list[str] = []
-    if not isinstance(table.get(_SCHEMA_KEY, SCHEMA_VERSION), int):
-        faults.append(f"{_SCHEMA_KEY} is no number")
-    for name, value in table.items():
-        if name in infos:
-            try:
-                values[name] = infos[name].from_toml(value)
-            except ValueError as error:
-                faults.append(str(error))
-    unknown = {name: value for name, value in table.items() if name not in infos and name != _SCHEMA_KEY}
-    return Settings(**values, unknown=unknown), faults
-
-
-def _to_table(settings: Settings) -> dict[str, Any]:
-    table: dict[str, Any] = {_SCHEMA_KEY: SCHEMA_VERSION}
-    for name, info in setting_infos().items():
-        value = getattr(settings, name)
-        if value != info.default:  # what the user did not choose follows the defaults of later versions
-            table[name] = value.value if isinstance(value, enum.Enum) else value
-    return table | dict(settings.unknown)

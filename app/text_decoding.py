@@ -14,6 +14,8 @@ def decode_text(data: bytes) -> tuple[str, str | None]:
 
 def decode_pieces(data: bytes) -> tuple[list[str], str | None]:
     """Return what `decode_text` does, with the text in pieces."""
+    if data.startswith((codecs.BOM_UTF32_LE, codecs.BOM_UTF32_BE)):  # the first begins like UTF-16
+        return _pieces(data, "utf-32", "replace"), None
     if data.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
         return _pieces(data, "utf-16", "replace"), None
     try:

@@ -217,8 +217,7 @@ def cell_figures(key: Key, pairs: Sequence[Pair], costs: StepCosts | None) -> Ce
             continue
         if pair.other.step_s:  # a short reply may come in one piece
             decodes.append(step_s / pair.other.step_s)
-        if costs is not None:
-            seconds = pair.plain.ttft_s + ideal_steps(pair.other, costs) * step_s
+        if costs is not None and (seconds := ideal_s(pair, costs)) is not None:
             ideals.append((pair.plain.ttft_s + (num_tokens - 1) * step_s) / seconds)
             shares.append(seconds / pair.other.wall_s)
             ideal_decodes.append((num_tokens - 1) / ideal_steps(pair.other, costs))

@@ -4,6 +4,7 @@ from engine.chat_rows import chat_of_rows
 from engine.client import EngineClient, InprocClient, OnEvent
 from engine.errors import (
     AdapterMismatch,
+    CacheNotWritten,
     CannotTrim,
     ChatTemplateError,
     ContextOverflow,
@@ -34,6 +35,7 @@ from engine.messages import (
     BareLoopRun,
     BuildImportance,
     CacheDescribed,
+    CacheRefused,
     CacheTypeRow,
     CacheTypesMeasured,
     CancelLoad,
@@ -109,11 +111,8 @@ from engine.metrics import (
     RequestMetrics,
     SpeculativeStats,
     bandwidth_share,
-    batch_steps,
-    busy_share,
     cost_per_million_tokens,
     decode_bytes,
-    decode_ceiling,
     joules_per_token,
 )
 from engine.params import (
@@ -133,7 +132,7 @@ from engine.params import (
     param_infos,
 )
 from engine.process import ProcessClient
-from engine.text import clean_text, text_of_content
+from engine.text import clean_text, is_blank, text_of_content
 
 __all__ = [
     "CACHE_TYPES",
@@ -146,7 +145,9 @@ __all__ = [
     "BuildImportance",
     "CacheDescribed",
     "CacheMissCause",
+    "CacheNotWritten",
     "CacheParams",
+    "CacheRefused",
     "CacheReport",
     "CacheSource",
     "CacheTypeRow",
@@ -254,15 +255,13 @@ __all__ = [
     "UnloadModel",
     "UnsupportedModel",
     "bandwidth_share",
-    "batch_steps",
-    "busy_share",
     "chat_of_rows",
     "clean_text",
     "cost_per_million_tokens",
     "decode_bytes",
-    "decode_ceiling",
     "error_from_info",
     "free_memory",
+    "is_blank",
     "joules_per_token",
     "param_infos",
     "text_of_content",

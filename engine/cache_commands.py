@@ -1,6 +1,6 @@
 """What a front end asks of the prompt cache: limits, what is kept, and that some of it goes."""
 
-from typing import assert_never
+from typing import NamedTuple, assert_never
 
 from engine.core import Engine
 from engine.messages import (
@@ -14,6 +14,13 @@ from engine.messages import (
 )
 from engine.prompt_cache import PromptCache
 
+
+class CacheSettled(NamedTuple):
+    """All is deleted that was to be, and a question can be answered."""
+
+    request_id: str
+
+
 CacheCommand = SetCache | DescribeCache | ClearCache | ForgetChats | ForgetNamed | OpenChat
 
 
@@ -26,40 +33,36 @@ def obey(
     command: CacheCommand,
     prompt_cache: PromptCache,
     engine: Engine | None,
-) -> list[CacheDescribed]:
-    """Do what a command asks, and return its answer if it has one."""
+) -> None:
+    """Do what a command asks; its answer, if it has one, is `described()` once all is deleted that was to be."""
     match command:
         case SetCache():
             prompt_cache.set_params(command.params)
             if engine is not None:
                 engine.room.set_ram_bytes(prompt_cache.ram_bytes())
-            return []
         case ForgetChats():
             if engine is not None:
                 engine.forget(command.chat_ids)
             prompt_cache.forget(command.chat_ids)
-            return []
         case ForgetNamed():
             if engine is not None:
                 engine.room.forget_named(command.names)
             prompt_cache.forget_named(command.names)
-            return []
         case OpenChat():
             if engine is not None:
-                engine.room.open_chat(command.chat_id)
-            return []
+                engine.room.opened.open(command.chat_id)
         case DescribeCache():
-            return [_described(command.request_id, prompt_cache, engine)]
+            pass
         case ClearCache():
             if engine is not None:
                 engine.forget(None)
             prompt_cache.clear()
-            return [_described(command.request_id, prompt_cache, engine)]
         case _:
             assert_never(command)
 
 
-def _described(request_id: str, prompt_cache: PromptCache, engine: Engine | None) -> CacheDescribed:
+def described(request_id: str, prompt_cache: PromptCache, engine: Engine | None) -> CacheDescribed:
+    """Return what is kept."""
     ram_bytes, max_ram_bytes = engine.room.ram_bytes if engine is not None else (0, 0)
     files, folder = prompt_cache.describe(), prompt_cache.folder
     return CacheDescribed(

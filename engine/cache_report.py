@@ -3,11 +3,12 @@
 import bisect
 
 from engine.backend import AdapterKey
+from engine.coming_back import CameBack
 from engine.metrics import CacheMissCause, CacheReport, CacheSource
 from engine.miss_cause import ChatLedger
 from engine.sequence import Prompt
 from engine.slot import Acquired
-from engine.slot_room import CameBack, SlotRoom
+from engine.slot_room import SlotRoom
 
 
 def report_of(

@@ -58,11 +58,13 @@ class ChatSaver:
         if entry is None:
             return None
         entry.name = name
-        is_in_ram = self._store.put(entry)
+        is_in_ram, folder = self._store.put(entry), self._prompt_cache.folder
+        if folder is not None:
+            folder.offer_again(self._keys, entry.adapters, entry.tokens)
         if self._is_entry_due(entry):
             self._write(entry, entry.chat_id)
-        if self._prompt_cache.folder is not None:
-            self._prompt_cache.folder.set_calm(True)
+        if folder is not None:
+            folder.set_calm(True)
         return entry if is_in_ram or self.is_for_disk(entry) else None
 
     def is_in_ram(self, entry: StoredPrompt) -> bool:
@@ -166,4 +168,6 @@ class ChatSaver:
             name=entry.name,
             rewritten=entry.rewritten,
         )
-        folder.write(header, [snapshot.state, *(item.state for item in checkpoints)], can_cut=self._can_cut)
+        body = [snapshot.state, *(item.state for item in checkpoints)]
+        used_at = entry.made_at if chat_id is None else self._prompt_cache.used_at(chat_id)
+        folder.write(header, body, can_cut=self._can_cut, used_at=used_at)

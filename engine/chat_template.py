@@ -84,7 +84,13 @@ class ChatTemplate:
                 raise
             self._render(TRIAL_CHAT[1:2], _USUAL)  # a chat of one message may do
             return
-        if self._takes_system and form.messages[0].role is not Role.SYSTEM:
+        if _leaves_system_out(rendered.text, form):
+            self._takes_system = False
+            folded, folded_form = self._render(TRIAL_CHAT, _USUAL)
+            self._takes_system = TRIAL_CHAT[0].content not in folded.text
+            if not self._takes_system:
+                rendered, form = folded, folded_form
+        if form.messages[0].role is not Role.SYSTEM:
             self._takes_system = False
             self.notices.append(
                 "This model's template takes no system prompt: it is put in front of the first message."
@@ -168,6 +174,13 @@ class ChatTemplate:
             "bos_token": self._vocabulary.bos_text,
             "eos_token": self._vocabulary.eos_text,
         }
+
+
+def _leaves_system_out(text: str, form: Form) -> bool:
+    """Whether a trial chat's prompt has what the user says and not the system message; no error tells of that."""
+    system, *others = form.messages
+    users = (message.content for message in others if message.role is Role.USER)
+    return system.role is Role.SYSTEM and system.content not in text and all(content in text for content in users)
 
 
 def _known_answer(number: int) -> str:

@@ -86,7 +86,8 @@ class Engine:
         except EngineError as refusal:
             return [Failed(request_id=prompt.request_id, error=refusal.info())]
         sequence = Sequence(prompt, self.backend.vocabulary, adapters)
-        self.room.expect(sequence)
+        self.idle.preparations.give_way(prompt.chat_id)
+        self.room.reads.expect(sequence)
         self._scheduler.waiting.append(sequence)
         self._is_admission_due = True
         self._aborts.open(prompt.request_id)
@@ -110,7 +111,7 @@ class Engine:
         if not (self._scheduler.running or self._scheduler.waiting):
             return self.idle.step()
         if not self._scheduler.running:  # the first one waits for the disk
-            self.room.wait(self._scheduler.waiting[0], _DISK_WAIT_S)
+            self.room.reads.wait(self._scheduler.waiting[0], _DISK_WAIT_S)
             return []
         self.room.set_busy()
         self.speculator.propose(self._scheduler.running, num_threads=self.threads.count)
@@ -159,7 +160,7 @@ class Engine:
             sequence = self._scheduler.next_admissible(
                 has_idle_slot=self._cache.has_idle_slot, num_cells_with=self._cache.num_cells_with
             )
-            if sequence is not None and not self.room.is_ready(sequence):
+            if sequence is not None and not self.room.reads.is_ready(sequence):
                 return
             if sequence is None:
                 self._is_admission_due = False
@@ -309,7 +310,7 @@ class Engine:
             return
         if part.num_drafted:
             self._cache.trim(sequence.slot, part.start + sampled.num_held)
-        self.speculator.note_sampled(sequence, part, num_accepted=sampled.num_accepted)
+        self.speculator.note_sampled(sequence, part, sampled)
         if sequence.state is not RequestState.DECODE:
             self._set_state(sequence, RequestState.DECODE)
         if sampled.reason is not None:
@@ -368,7 +369,7 @@ class Engine:
         if slot is not None and sequence.is_forgotten:
             self._cache.clear(slot)
         self._aborts.close(sequence.request_id)
-        self.room.drop(sequence.request_id)
+        self.room.reads.drop(sequence.request_id)
         self._is_admission_due = True
 
     def _leave(self, sequence: Sequence) -> None:

@@ -99,6 +99,10 @@ class DecodeFailed(RequestError):
     """The model could not compute a step."""
 
 
+class CacheNotWritten(EngineError):
+    """What was read could not be kept on disk; replies go on, and the next start reads again."""
+
+
 class EngineUnavailable(EngineError):
     """The engine process is not there."""
 

@@ -40,6 +40,12 @@ class FolderEntry(NamedTuple):
         """Whether it was made in the same way, and its first tokens are these."""
         return self.keys == keys and self.adapters == adapters and self.tokens[: len(tokens)] == tokens
 
+    def is_beginning_of(self, keys: StateKeys, adapters: AdapterKey, tokens: "array[int]") -> bool:
+        """Whether it was made in the same way, and tokens begin with these and go on."""
+        is_shorter = len(self.tokens) < len(tokens)
+        is_alike = self.keys == keys and self.adapters == adapters
+        return is_shorter and is_alike and tokens[: len(self.tokens)] == self.tokens
+
 
 class FileRead(NamedTuple):
     """What came of reading a file: all of it, or a fault, after which the file is deleted."""

@@ -79,3 +79,8 @@ def _left_in(root: Path, path: str, limit_name: str, used_name: str, cache_name:
         if group == root:
             break
     return left
+
+
+def has_memory(num_bytes: int) -> bool:
+    """Whether a copy of so many bytes leaves others enough: the system ends a process that takes more than there is."""
+    return num_bytes <= free_memory().resident_bytes // 2

@@ -1,4 +1,5 @@
-"""What the engine does while nothing is computed: beginnings it was told to read, what replies have left, measuring."""
+"""What the engine does while nothing is computed: what replies have left, the chat that was opened,
+beginnings it was told to read, measuring."""
 
 from engine.backend import Backend
 from engine.kv_cache import KVCache
@@ -22,13 +23,15 @@ class IdleWork:
         self, backend: Backend, cache: KVCache, room: SlotRoom, threads: StepThreads, calibration: Calibration
     ) -> None:
         self._calibration = calibration
+        self._opened = room.opened
         self.preparations = Preparations(backend, cache, room, threads)
         self._read_ahead = ReadAhead(backend, cache)
 
     @property
     def is_due(self) -> bool:
         """Whether `step()` has something to do."""
-        return self.preparations.is_due or self._read_ahead.is_due or self._calibration.is_due
+        is_due = self._read_ahead.is_due or self._opened.is_due or self.preparations.is_due
+        return is_due or self._calibration.is_due
 
     def note_reply(self, slot: Slot, tokens: list[int]) -> None:
         """See ReadAhead.note."""
@@ -37,6 +40,7 @@ class IdleWork:
     def make_way(self) -> None:
         """Let what has come begin at once; safe from any thread."""
         self._read_ahead.drop()
+        self._opened.put_off()
         self.preparations.break_off()
         self._calibration.break_off()
 
@@ -44,6 +48,8 @@ class IdleWork:
         """Do some of it."""
         if self._read_ahead.is_due:  # first, and short: another chat's beginning may come to its slot
             self._read_ahead.step()
+        elif self._opened.is_due:
+            self._opened.step()
         elif self.preparations.is_due:
             return self.preparations.step()
         else:

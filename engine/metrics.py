@@ -1,8 +1,6 @@
 """What is measured of a reply: definitions and arithmetic. Times are seconds on the worker's own clock."""
 
 import enum
-import heapq
-from collections.abc import Sequence
 from typing import Any
 
 import msgspec
@@ -204,13 +202,8 @@ def decode_bytes(active_weight_bytes: int, kv_bytes_per_token: int, num_context_
     return active_weight_bytes + kv_bytes_per_token * num_context_tokens
 
 
-def decode_ceiling(read_bandwidth: float, bytes_per_token: float) -> float | None:
-    """Return the most tokens a second for one reply where memory is read at `read_bandwidth` bytes a second."""
-    return read_bandwidth / bytes_per_token if bytes_per_token > 0 else None
-
-
 def bandwidth_share(read_bandwidth: float, bytes_per_token: float, decode_rate: float) -> float | None:
-    """Return the share of the ceiling that a decode rate reaches; None without a bandwidth or bytes."""
+    """Return the share of what memory can be read at that a decode rate takes; None without a bandwidth or bytes."""
     return bytes_per_token * decode_rate / read_bandwidth if read_bandwidth > 0 and bytes_per_token > 0 else None
 
 
@@ -222,26 +215,6 @@ def joules_per_token(joules: float, num_tokens: int) -> float | None:
 def cost_per_million_tokens(joules_a_token: float, price_per_kwh: float) -> float:
     """Return what the electricity of a million tokens costs, in the currency of the price."""
     return joules_a_token * _MILLION / _JOULES_PER_KWH * price_per_kwh
-
-
-def batch_steps(num_tokens: Sequence[int], num_slots: int, *, is_refilled: bool) -> int:
-    """Return the steps in which replies of such lengths are written.
-
-    Args:
-        is_refilled: whether a free slot is taken by the next reply at once; else all wait for the longest of a batch.
-    """
-    if not is_refilled:
-        starts = range(0, len(num_tokens), num_slots)
-        return sum(max(num_tokens[start : start + num_slots]) for start in starts)
-    ends = [0] * num_slots
-    for count in num_tokens:
-        heapq.heappush(ends, heapq.heappop(ends) + count)
-    return max(ends)
-
-
-def busy_share(num_tokens: int, num_steps: int, num_slots: int) -> float | None:
-    """Return the share of the slots that had a token to compute."""
-    return num_tokens / (num_steps * num_slots) if num_steps and num_slots else None
 
 
 def _ratio(count: int, seconds: float | None) -> float | None:

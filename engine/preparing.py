@@ -12,6 +12,8 @@ from engine.errors import DecodeFailed, EngineError, RequestError, overflow_erro
 from engine.kv_cache import KVCache
 from engine.messages import Event, Failed, PrepareCancelled, Prepared
 from engine.metrics import CacheReport, CacheSource
+from engine.prompt_store import StoredPrompt
+from engine.reuse_cost import followed_rate
 from engine.sequence import Prompt, Sequence
 from engine.slot import Slot
 from engine.slot_room import SlotRoom
@@ -28,7 +30,7 @@ class Preparation(NamedTuple):
 
     Attributes:
         prompt: its tokens, and one more that may follow them.
-        name: under which it is kept.
+        name: under which it is kept; empty where it is a chat that may be gone on with, kept as any other.
     """
 
     prompt: Prompt
@@ -84,7 +86,7 @@ class Preparations:
         except EngineError as refusal:
             return [Failed(request_id=prompt.request_id, error=refusal.info())]
         opened = _Open(Sequence(prompt, self._backend.vocabulary, adapters), preparation.name)
-        self._room.expect(opened.sequence)
+        self._room.reads.expect(opened.sequence)
         with self._lock:
             self._open[prompt.request_id] = opened
         return []
@@ -102,6 +104,12 @@ class Preparations:
         with self._lock:
             if self._in_step is not None:
                 self._backend.raise_abort()
+
+    def give_way(self, chat_id: str | None) -> None:
+        """Give up what has no name and is of a chat whose request has come: that reads more of it."""
+        for request_id, opened in self._open.items():
+            if chat_id is not None and not opened.name and opened.sequence.prompt.chat_id == chat_id:
+                self.request_abort(request_id)
 
     def fail_all(self, error: EngineError) -> list[Event]:
         """Fail all, before the model goes."""
@@ -121,9 +129,11 @@ class Preparations:
         opened = next(iter(self._open.values()), None)
         if opened is None or events:
             return events
-        if not self._room.is_ready(opened.sequence):
-            self._room.wait(opened.sequence, _DISK_WAIT_S)
+        if not self._room.reads.is_ready(opened.sequence):
+            self._room.reads.wait(opened.sequence, _DISK_WAIT_S)
             return []
+        if not opened.name and not opened.is_begun and self._is_known(opened.sequence):
+            return [self._answer(opened, len(opened.sequence.prompt_tokens) - 1, None)]
         try:
             slot = self._take_slot(opened)
         except EngineError as error:
@@ -163,7 +173,7 @@ class Preparations:
             slot.owner = sequence.request_id
             slot.chat_id, slot.is_private = sequence.prompt.chat_id, sequence.is_private
             return slot
-        acquired, back = self._room.admit(sequence)
+        acquired, back = self._room.admit(sequence, is_asked=bool(opened.name))
         sequence.prompt_tokens = acquired.tokens
         if not opened.is_begun:
             source = CacheSource.SLOT if back.source is CacheSource.NONE else back.source
@@ -209,7 +219,8 @@ class Preparations:
             return []
         self._cache.append(slot, chunk)
         if len(chunk) >= _RATE_MIN_TOKENS:
-            self._room.note_prefill(seconds / len(chunk))
+            known_s = self._room.cost.prefill_s_per_token
+            self._room.note_prefill(followed_rate(known_s, seconds / len(chunk)))
         if sequence.is_checkpoint_due:
             self._cache.checkpoint(slot)
         elif not self._backend.survives_abort:
@@ -224,18 +235,27 @@ class Preparations:
         fitting = int(_STEP_S / rate) // _STEP_TOKENS * _STEP_TOKENS if rate else 2 * _STEP_TOKENS
         return min(max(fitting, _STEP_TOKENS), most)
 
+    def _is_known(self, sequence: Sequence) -> bool:
+        """Whether next to nothing of a chat would be read: then its slots stay as they are."""
+        return len(sequence.prompt_tokens) - 1 - self._room.reads.num_kept(sequence) < _RATE_MIN_TOKENS
+
     def _kept(self, opened: _Open, slot: Slot) -> Prepared:
         """Keep what was read, and return the answer."""
-        sequence, saver = opened.sequence, self._room.saver
+        saver = self._room.saver
         if not self._backend.shares_cells_only:
             self._cache.checkpoint(slot)  # chats that begin here go on from there
-        entry = saver.keep_named(slot, opened.name)
+        self._room.note_use(opened.sequence)
+        entry = saver.keep_named(slot, opened.name) if opened.name else None
         saver.note_end()
+        return self._answer(opened, len(slot.tokens), entry)
+
+    def _answer(self, opened: _Open, num_tokens: int, entry: StoredPrompt | None) -> Prepared:
+        sequence, saver = opened.sequence, self._room.saver
         self._end(sequence.request_id)
         return Prepared(
             request_id=sequence.request_id,
             name=opened.name,
-            num_tokens=len(slot.tokens),
+            num_tokens=num_tokens,
             num_cached_tokens=sequence.cache.num_cached_tokens,
             source=sequence.cache.source,
             num_bytes=entry.num_bytes if entry is not None else 0,
@@ -253,4 +273,4 @@ class Preparations:
         with self._lock:
             self._open.pop(request_id, None)
             self._abort_wanted.discard(request_id)
-        self._room.drop(request_id)
+        self._room.reads.drop(request_id)

@@ -24,6 +24,7 @@ from engine.messages import (
     BareLoopRun,
     BuildImportance,
     CacheDescribed,
+    CacheRefused,
     CacheTypesMeasured,
     ClearCache,
     Command,
@@ -91,7 +92,7 @@ class ProcessClient:
         self._open: set[str] = set()
         self._worker: _Worker | None = None
         self._sender: threading.Thread | None = None
-        self._closing = False
+        self._closing = self._is_closed = False
 
     @property
     def pid(self) -> int | None:
@@ -127,11 +128,14 @@ class ProcessClient:
         self._outbox.put(None)
         if worker is not None:
             worker.end(timeout_s)
+            worker.join_reader(timeout_s)
         if self._sender is not None:
             self._sender.join(timeout_s)
         # The sender may have been starting a worker meanwhile.
         if self._worker is not None and self._worker is not worker:
             self._worker.end(timeout_s)
+        with self._lock:
+            self._is_closed = True
 
     # --- sender thread ---
 
@@ -173,7 +177,8 @@ class ProcessClient:
             return
         with self._lock:
             self._worker = worker
-        threading.Thread(target=self._read_all, args=(worker,), name="engine-reader", daemon=True).start()
+        worker.reader = threading.Thread(target=self._read_all, args=(worker,), name="engine-reader", daemon=True)
+        worker.reader.start()
 
     def _refuse(self, command: Command, error: EngineError) -> None:
         if isinstance(command, _ASKING):
@@ -231,7 +236,8 @@ class ProcessClient:
             self._emit(Failed(request_id=request_id, error=error.info()))
 
     def _emit(self, event: Event) -> None:
-        if not self._closing:
+        # What could not be kept of the chats is only known when they were written, at the end.
+        if not self._closing or (isinstance(event, CacheRefused) and not self._is_closed):
             self._on_event(event)
 
 
@@ -246,6 +252,7 @@ class _Worker:
         theirs.close()  # the reader must see EOF when the worker ends
         self.log_tail: deque[str] = deque(maxlen=_LOG_TAIL_LINES)
         self.has_greeted = False
+        self.reader: threading.Thread | None = None
         self._end_lock = threading.Lock()
 
     def end(self, timeout_s: float) -> int | None:
@@ -256,6 +263,11 @@ class _Worker:
                 self.process.kill()
                 self.process.join(_EXIT_WAIT_S)
             return self.process.exitcode
+
+    def join_reader(self, timeout_s: float) -> None:
+        """Wait until all is read that the process has sent; not on the reader's own thread."""
+        if self.reader is not None and self.reader is not threading.current_thread():
+            self.reader.join(timeout_s)
 
 
 def _run_worker(connection: Connection, fake: bool) -> None:

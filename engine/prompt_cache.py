@@ -3,10 +3,11 @@
 import logging
 import time
 from collections import OrderedDict
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 
 from engine.backend import StateKeys
+from engine.errors import CacheNotWritten
 from engine.free_memory import free_memory
 from engine.messages import KeptPrompt
 from engine.metrics import CacheMissCause, CacheSource
@@ -26,16 +27,27 @@ NOTHING_KEPT = CacheParams(ram_mib=0)
 class PromptCache:
     """Limits and folder of one worker.
 
+    Args:
+        on_refused: told once, on another thread, that nothing can be kept on disk.
+
     Attributes:
         folder: None where nothing is written.
         responses: whole replies.
     """
 
-    def __init__(self, params: CacheParams = NOTHING_KEPT) -> None:
+    def __init__(
+        self,
+        params: CacheParams = NOTHING_KEPT,
+        *,
+        on_refused: Callable[[CacheNotWritten], object] = lambda error: None,
+    ) -> None:
+        self._on_refused = on_refused
+        self._is_refusal_told = False
         self.params = NOTHING_KEPT
         self.folder: SnapshotFolder | None = None
         self.responses = ResponseCache()
         self._known: OrderedDict[str, StateKeys] = OrderedDict()
+        self._used_at: OrderedDict[str, float] = OrderedDict()
         self.set_params(params)
 
     def set_params(self, params: CacheParams) -> None:
@@ -55,7 +67,7 @@ class PromptCache:
             return
         self._close_folder()
         if params.folder:
-            self.folder = SnapshotFolder(Path(params.folder), max_bytes=max_bytes)
+            self.folder = SnapshotFolder(Path(params.folder), max_bytes=max_bytes, on_refused=self._tell_refused)
         if params.disk_mib == 0:
             self._close_folder()
 
@@ -71,6 +83,18 @@ class PromptCache:
             self._known[chat_id] = keys
             if len(self._known) > _MAX_CHATS:
                 self._known.popitem(last=False)
+
+    def note_use(self, chat_id: str | None, at: float) -> None:
+        """Note when the newest request of a chat came, in seconds since 1970."""
+        if chat_id is not None:
+            self._used_at.pop(chat_id, None)
+            self._used_at[chat_id] = at
+            if len(self._used_at) > _MAX_CHATS:
+                self._used_at.popitem(last=False)
+
+    def used_at(self, chat_id: str) -> float:
+        """Return when the newest request of a chat came, in seconds since 1970; 0 where that is not known."""
+        return self._used_at.get(chat_id, 0.0)
 
     def first_cause(self, chat_id: str | None, keys: StateKeys) -> CacheMissCause:
         """Return why nothing is known of a chat since the model was loaded."""
@@ -122,10 +146,22 @@ class PromptCache:
             self.folder.clear()
         self.responses.clear()
 
+    def when_forgotten(self, call: Callable[[], object]) -> None:
+        """Call something once all is deleted that was to be; at once where it is, else on another thread."""
+        if self.folder is None:
+            self.responses.when_forgotten(call)
+        else:
+            self.folder.when_forgotten(lambda: self.responses.when_forgotten(call))
+
     def close(self) -> None:
         """Write what was handed over, as far as the time allows."""
         self._close_folder()
         self.responses.close(_CLOSE_S)
+
+    def _tell_refused(self, refusal: CacheNotWritten) -> None:
+        if not self._is_refusal_told:
+            self._is_refusal_told = True
+            self._on_refused(refusal)
 
     def _close_folder(self) -> None:
         folder, self.folder = self.folder, None

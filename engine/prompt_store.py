@@ -19,7 +19,7 @@ class StoredPrompt:
         chat_id: whose tokens these are, None where they are of no chat.
         is_private: whether they may be written nowhere.
         source: where the state was when it is asked for next.
-        last_used: seconds since 1970.
+        made_at, last_used: seconds since 1970.
         file_name: of its file, where it was read from one.
         cost_s: seconds that reading its file took.
         name: under which it is kept; empty where it is kept of itself.
@@ -43,7 +43,7 @@ class StoredPrompt:
         self.name = name
         self.rewritten = rewritten
         self.source = CacheSource.RAM
-        self.last_used = time.time()
+        self.made_at = self.last_used = time.time()
         self.file_name: str | None = None
         self.cost_s = 0.0
 
@@ -136,6 +136,10 @@ class PromptStore:
             if entry.adapters == adapters and held == numbers:
                 return entry
         return None
+
+    def newest_of(self, chat_id: str) -> StoredPrompt | None:
+        """Return the snapshot of a chat that was used last."""
+        return next((entry for entry in reversed(self._entries) if entry.chat_id == chat_id), None)
 
     def make_room(self, num_bytes: int) -> bool:
         """Drop what was used longest ago until so many bytes fit; False where they never will."""

@@ -11,7 +11,7 @@ import threading
 import time
 from array import array
 from collections import OrderedDict
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import NamedTuple
 
@@ -31,7 +31,6 @@ _LOG = logging.getLogger(__name__)
 MAX_BYTES = 32 << 20  # in memory, and the same on disk
 _MAX_CHATS = 64  # of one reply
 _MODEL_MODES = (DraftMode.AUTO, DraftMode.MODEL, DraftMode.BOTH)
-_FORGET_WAIT_S = 0.5  # for files to go before it is said that they have gone
 _SCAN_WAIT_S = 0.5  # for the first look at the folder, which a load usually outlasts
 
 
@@ -130,7 +129,7 @@ class ResponseCache:
             keys = [key for key, (reply, _) in self._replies.items() if gone.intersection(reply.chat_ids)]
         self._drop(keys)
         if self._folder is not None:  # it may hold more: what left the memory first, and what others have written
-            self._folder.forget(gone, wait_s=_FORGET_WAIT_S)
+            self._folder.forget(gone)
 
     def clear(self) -> None:
         """Drop all replies, and store none that is being computed."""
@@ -140,6 +139,13 @@ class ResponseCache:
             with self._lock:
                 self._is_unread = True
             self._folder.clear()
+
+    def when_forgotten(self, call: Callable[[], object]) -> None:
+        """Call something once all files are deleted that were to be; at once where they are, else on another thread."""
+        if self._folder is None:
+            call()
+        else:
+            self._folder.when_forgotten(call)
 
     def close(self, wait_s: float) -> None:
         """Write what was handed over, as far as the time allows."""
@@ -177,9 +183,9 @@ class ResponseCache:
             num_thinking_tokens=metrics.num_thinking_tokens,
             seed=metrics.seed,
         )
-        self._put(reply)
+        self._put(reply, asked_at=time.time() - (time.perf_counter() - expected.received_at))
 
-    def _put(self, reply: KeptReply) -> None:
+    def _put(self, reply: KeptReply, *, asked_at: float | None = None) -> None:
         """Keep a reply in memory, and on disk where it belongs to a chat."""
         num_bytes = len(reply_bytes(reply))
         if num_bytes > min(MAX_REPLY_BYTES, self._max_bytes):
@@ -187,7 +193,7 @@ class ResponseCache:
         with self._lock:
             self._insert(reply, num_bytes)
         if self._folder is not None and reply.chat_ids:
-            self._folder.write(reply)
+            self._folder.write(reply, asked_at=asked_at)
 
     def _insert(self, reply: KeptReply, num_bytes: int) -> None:
         self._num_bytes += num_bytes - self._replies.pop(reply.key, (reply, 0))[1]

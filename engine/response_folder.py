@@ -7,6 +7,7 @@ import concurrent.futures
 import contextlib
 import logging
 import os
+import time
 import uuid
 from collections.abc import Callable, Iterable
 from pathlib import Path
@@ -16,6 +17,7 @@ import msgspec
 from engine.disk_thread import DiskThread
 from engine.folder_key import folder_key, is_signed, signed
 from engine.folder_lock import delete_unless_locked, folder_lock, try_lock
+from engine.forgotten_marks import ForgottenMarks
 from engine.response_file import KeptReply, ResponseFault, read_reply, reply_bytes
 
 _LOG = logging.getLogger(__name__)
@@ -38,15 +40,20 @@ class ResponseFolder:
         self._on_read = on_read
         self._key = b""  # none: the folder cannot be used
         self._thread = DiskThread("engine-reply-writer")
+        self._deleted: concurrent.futures.Future[None] | None = None
         self._scan_done = self._thread.submit(self._scan)
 
     def is_read(self, wait_s: float) -> bool:
         """Whether all replies were read; waits for it so long."""
         return bool(concurrent.futures.wait([self._scan_done], timeout=wait_s).done)
 
-    def write(self, reply: KeptReply) -> None:
-        """Write a reply when there is time."""
-        self._thread.submit(self._write, reply)
+    def write(self, reply: KeptReply, *, asked_at: float | None = None) -> None:
+        """Write a reply when there is time.
+
+        Args:
+            asked_at: seconds since 1970; what was forgotten since then is not written.
+        """
+        self._thread.submit(self._write, reply, time.time() if asked_at is None else asked_at)
 
     def touch(self, key: str) -> None:
         """Note that a reply was of use."""
@@ -54,15 +61,22 @@ class ResponseFolder:
 
     def delete(self, keys: Iterable[str]) -> None:
         """Delete replies."""
-        self._thread.submit(self._delete, [f"{key}{_SUFFIX}" for key in keys])
+        self._deleted = self._thread.submit(self._delete, [f"{key}{_SUFFIX}" for key in keys])
 
-    def forget(self, chat_ids: frozenset[str], *, wait_s: float) -> None:
-        """Delete the replies of chats, of other processes too; waits for it so long."""
-        concurrent.futures.wait([self._thread.submit(self._forget, chat_ids)], timeout=wait_s)
+    def forget(self, chat_ids: frozenset[str]) -> None:
+        """Delete the replies of chats, of other processes too."""
+        self._deleted = self._thread.submit(self._forget, chat_ids)
 
     def clear(self) -> None:
         """Delete all replies, of other processes too."""
-        self._thread.submit(self._clear)
+        self._deleted = self._thread.submit(self._clear)
+
+    def when_forgotten(self, call: Callable[[], object]) -> None:
+        """See ResponseCache.when_forgotten."""
+        if self._deleted is None or self._deleted.done():
+            call()
+        else:
+            self._thread.submit(call)
 
     def close(self, wait_s: float) -> None:
         """Do what was asked for, as far as the time allows."""
@@ -100,7 +114,7 @@ class ResponseFolder:
         else:
             self._on_read(msgspec.structs.replace(reply, mac=b""))
 
-    def _write(self, reply: KeptReply) -> None:
+    def _write(self, reply: KeptReply, asked_at: float) -> None:
         data = reply_bytes(signed(reply, self._key))
         if not self._key or len(data) > self._max_bytes:
             return
@@ -112,6 +126,9 @@ class ResponseFolder:
                 file.flush()
                 os.fsync(file.fileno())
             with folder_lock(self.path / _LOCK_NAME, wait_s=_LOCK_WAIT_S):
+                marks = ForgottenMarks(self.path, self._key)
+                if any(marks.is_forgotten(chat_id, "", asked_at) for chat_id in reply.chat_ids):
+                    return
                 self._trim(len(data))
                 part.replace(self.path / f"{reply.key}{_SUFFIX}")
         except (OSError, ValueError) as error:

@@ -10,6 +10,18 @@ _MIN_TOKENS = 16  # fewer are read before a snapshot is found
 _IDLE_CELL_S = 4e-7
 _MIN_IDLE_CELLS = 256
 _EXPECTED_REPLY_TOKENS = 128
+_CHANCE = 2.0  # between two steps of one machine; what differs more is not averaged with
+
+
+def followed_rate(known_s: float | None, measured_s: float) -> float | None:
+    """Return what reading a token takes, after one more step has shown it.
+
+    A slow step may be chance: the first one after a load waits for the weights to come from the disk, and any for what
+    else the computer does. So one step raises it by half at most, and a fast one brings it down to half above itself.
+    """
+    if known_s is None or measured_s <= 0:
+        return known_s if measured_s <= 0 else measured_s
+    return (min(known_s, _CHANCE * measured_s) + min(measured_s, _CHANCE * known_s)) / 2
 
 
 class ReuseCost:

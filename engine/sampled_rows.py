@@ -14,11 +14,13 @@ class Sampled(NamedTuple):
     Attributes:
         reason: why it has ended, None where it goes on.
         num_accepted: drafted tokens that it took.
+        num_sampled: tokens that were chosen: one that ends the reply counts, those that close its thinking do not.
         num_held: tokens of the step's part that it goes on from; what is behind them was not taken.
     """
 
     reason: FinishReason | None
     num_accepted: int
+    num_sampled: int
     num_held: int
 
 
@@ -33,17 +35,18 @@ def sample_rows(sequence: Sequence, part: BatchPart, row: int, *, end_ids: Conta
     """
     assert sequence.sampler is not None
     proposals = sequence.proposals[: part.num_drafted]
-    num_accepted, reason = 0, None
+    num_accepted, num_sampled, reason = 0, 0, None
     for number in range(part.num_drafted + 1):
         proposal = proposals[number] if number < part.num_drafted else None
         token = sequence.sampler.sample(row + number, proposal)
         is_drafted = proposal is not None and token == proposal.token
         num_accepted += is_drafted
+        num_sampled += 1
         num_before = len(sequence.generated)
         reason = _take(sequence, token, is_end=token in end_ids, is_drafted=is_drafted)
         if reason is not None or not is_drafted or len(sequence.generated) != num_before + 1:
             break
-    return Sampled(reason, num_accepted, _num_held(sequence, part, is_over=reason is not None))
+    return Sampled(reason, num_accepted, num_sampled, _num_held(sequence, part, is_over=reason is not None))
 
 
 def keep_to_budget(sequence: Sequence, *, was_before_answer: bool) -> None:

@@ -5,6 +5,7 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from engine.backend import AdapterKey, BatchPart
+from engine.reuse_cost import followed_rate
 from engine.sequence import Sequence
 
 # Beside a running reply a step may take this long: with the decode row and noise its gap stays under 150 ms.
@@ -110,9 +111,7 @@ class Scheduler:
         self._turn_spent_s += duration_s
         num_prefill = _num_prefill(planned)
         if num_prefill >= _RATE_MIN_TOKENS:
-            measured = duration_s / num_prefill
-            known = self._prefill_s_per_token
-            self._prefill_s_per_token = measured if known is None else (known + measured) / 2
+            self._prefill_s_per_token = followed_rate(self._prefill_s_per_token, duration_s / num_prefill)
 
     @property
     def prefill_s_per_token(self) -> float | None:

@@ -1,59 +1,27 @@
 """Who has a slot and who makes way: chats leave the context for memory, and come back from there or from the disk."""
 
-import concurrent.futures
 import logging
 import time
-from array import array
 from collections.abc import Iterable
-from typing import NamedTuple
 
-from engine.backend import AdapterKey, Backend
+from engine.backend import Backend
 from engine.chat_saver import MIN_KEPT_TOKENS, ChatSaver
-from engine.checkpoints import new_checkpoint
-from engine.folder_entry import FileRead, FolderEntry
-from engine.free_memory import free_memory
+from engine.coming_back import CameBack, ComingBack
+from engine.file_reads import FileReads
+from engine.free_memory import has_memory
 from engine.kv_cache import KVCache
 from engine.messages import KeptPrompt, MemoryKind
 from engine.metrics import CacheMissCause, CacheSource
+from engine.opened_chat import OpenedChat
 from engine.prompt_cache import PromptCache
-from engine.prompt_store import Match, PromptStore, StoredPrompt, reusable
+from engine.prompt_store import PromptStore, StoredPrompt
 from engine.reuse_cost import ReuseCost
 from engine.sequence import Sequence
-from engine.slot import Acquired, Slot, Snapshot
-from engine.snapshot_file import FileFault
+from engine.slot import Acquired, Slot
 from engine.usable_files import UsableFiles
 
 _LOG = logging.getLogger(__name__)
 _LONGEST_STALL_S = 0.05  # of running replies, for a copy that only makes the next steps faster
-_LEAST_DISK_WAIT_S = 2.0  # a disk that sleeps takes longer than one that does not
-
-
-Reading = concurrent.futures.Future[FileRead]
-
-
-class _Awaited(NamedTuple):
-    """A file that a request goes on from; `ends_at` of the monotonic clock, it is late."""
-
-    reading: Reading
-    ends_at: float
-
-
-class CameBack(NamedTuple):
-    """What a request got from outside the context.
-
-    Attributes:
-        num_had: tokens of its prompt that the slots had.
-        cost_s: seconds it took.
-        num_lost: tokens of its prompt in a snapshot that turned out to be damaged.
-        num_known: tokens of its prompt in the one that was used, though its memory may not be able to go back to them.
-    """
-
-    num_had: int = 0
-    source: CacheSource = CacheSource.NONE
-    cost_s: float = 0.0
-    num_lost: int = 0
-    num_known: int = 0
-    entry: StoredPrompt | None = None
 
 
 class SlotRoom:
@@ -75,8 +43,6 @@ class SlotRoom:
         self._prompt_cache = prompt_cache
         self._store = PromptStore(max_bytes=prompt_cache.ram_bytes(), common=cache.common, can_cut=self._can_cut)
         self._files = UsableFiles(self._keys, n_ctx=cache.n_ctx, n_vocab=len(backend.vocabulary.pieces))
-        self._reads: dict[str, _Awaited] = {}  # by request
-        self._opened: tuple[str, Reading] | None = None  # the file of the chat that was opened last
         self.cost = ReuseCost()
         self.saver = ChatSaver(
             cache,
@@ -89,6 +55,26 @@ class SlotRoom:
             bytes_per_token=self._kv_bytes,
             can_cut=self._can_cut,
         )
+        self._coming_back = ComingBack(cache, self._store, prompt_cache, self.cost)
+        self.opened = OpenedChat(
+            cache,
+            self._store,
+            self._coming_back,
+            files=self._files,
+            prompt_cache=prompt_cache,
+            cost=self.cost,
+            keep=self._keep,
+            bytes_per_token=self._kv_bytes,
+        )
+        self.reads = FileReads(
+            cache,
+            self._store,
+            prompt_cache,
+            self.cost,
+            files=self._files,
+            opened=self.opened,
+            can_cut=self._can_cut,
+        )
         cache.on_give_up = self._keep
 
     @property
@@ -98,97 +84,39 @@ class SlotRoom:
 
     # --- requests ---
 
-    def expect(self, sequence: Sequence) -> None:
-        """Begin to read a file that a request can go on from, if that is the best there is."""
-        folder = self._prompt_cache.folder
-        if folder is None or sequence.is_reproducible or not self._prompt_cache.params.reuse:
-            return
-        prompt, adapters = array("i", sequence.prompt_tokens), sequence.adapters
-        match = self._store.find(prompt, adapters)
-        had = max(
-            self._cache.longest_prefix(sequence.prompt_tokens, adapters).num_covered, match.num_covered if match else 0
-        )
-        best: tuple[int, FolderEntry] | None = None
-        for entry in self._files.of(folder):
-            if entry.adapters == adapters:
-                _, num_covered = reusable(
-                    entry.tokens, entry.checkpoint_tokens, prompt, self._cache.common, can_cut=self._can_cut
-                )
-                if best is None or (num_covered, -entry.num_bytes) > (best[0], -best[1].num_bytes):
-                    best = (num_covered, entry)
-        if best is None or not _has_memory(best[1].num_bytes):
-            return
-        if self.cost.prefill_s_per_token is None:
-            self.cost.prefill_s_per_token = best[1].prefill_s_per_token
-        if self.cost.pays(best[1].num_bytes, best[0] - had, is_in_file=True):
-            opened, self._opened = self._opened, None
-            if opened is None or opened[0] != best[1].name:
-                if opened is not None:
-                    opened[1].cancel()  # else this one would have to wait for it
-                opened = (best[1].name, folder.read(best[1]))
-            reading_s = (best[0] - had) * (self.cost.prefill_s_per_token or 0.0)  # what waiting is to save
-            ends_at = time.monotonic() + max(reading_s, _LEAST_DISK_WAIT_S)
-            self._reads[sequence.request_id] = _Awaited(opened[1], ends_at)
+    @property
+    def rest_s(self) -> float | None:
+        """Seconds of rest after which there is something to do, None where there is not."""
+        return min((s for s in (self.saver.rest_s, self.opened.rest_s) if s is not None), default=None)
 
-    def open_chat(self, chat_id: str) -> None:
-        """Begin to read the newest file of a chat, which is about to be gone on with; one chat at a time."""
-        folder = self._prompt_cache.folder
-        entries = self._files.of(folder) if folder is not None else []
-        files = [entry for entry in entries if entry.chat_id == chat_id]
-        newest = max(files, key=lambda entry: entry.last_used, default=None)
-        if folder is None or newest is None or self._store.holder_of(newest.tokens, newest.adapters) is not None:
-            return
-        if self._opened is not None and self._opened[0] == newest.name:
-            return
-        is_in_slot = any(slot.tokens[: len(newest.tokens)] == list(newest.tokens) for slot in self._cache.slots)
-        if not is_in_slot and _has_memory(newest.num_bytes) and self._store.make_room(newest.num_bytes):
-            self._close_opened()
-            self._opened = (newest.name, folder.read(newest))
+    def admit(self, sequence: Sequence, *, is_asked: bool = True) -> tuple[Acquired, CameBack]:
+        """Give a request its slot, with as much of its prompt as can be had; return what that was.
 
-    def _close_opened(self) -> None:
-        if self._opened is not None:
-            self._opened[1].cancel()  # what is already being read comes to its end
-            self._opened = None
-
-    def is_ready(self, sequence: Sequence) -> bool:
-        """Whether a request needs not wait for the disk, or not any longer: it may never answer."""
-        read = self._reads.get(sequence.request_id)
-        if read is None or read.reading.done():
-            return True
-        if time.monotonic() < read.ends_at:
-            return False
-        _LOG.info("a file of the prompt cache was not read in time")
-        self.drop(sequence.request_id)
-        return True
-
-    def wait(self, sequence: Sequence, limit_s: float) -> None:
-        """Wait for the file that a request goes on from."""
-        if (read := self._reads.get(sequence.request_id)) is not None:
-            concurrent.futures.wait([read.reading], limit_s)
-
-    def drop(self, request_id: str) -> None:
-        """Forget a request that has ended."""
-        if (read := self._reads.pop(request_id, None)) is not None:
-            read.reading.cancel()
-
-    def admit(self, sequence: Sequence) -> tuple[Acquired, CameBack]:
-        """Give a request its slot, with as much of its prompt as can be had; return what that was."""
+        Args:
+            is_asked: whether somebody waits for it; what it gets is else still to be told to who asks.
+        """
+        self.opened.note_request(sequence.prompt.chat_id)
         tokens, adapters = [*sequence.prompt_tokens, *sequence.generated], sequence.adapters
-        read = self._reads.pop(sequence.request_id, None)
+        read = self.reads.take(sequence.request_id)
         # Where its cells lie changes how sums are rounded: a reproducible request finds the pool empty each time.
         is_alone = sequence.is_reproducible or not self._prompt_cache.params.reuse
         while is_alone and self._cache.evict_idle():
             pass
         back = CameBack()
         if not is_alone:
-            back = self._bring_back(sequence.request_id, tokens, adapters, read.reading if read is not None else None)
+            back = self._coming_back.bring_back(sequence.request_id, tokens, adapters, read)
+        ahead = None if is_alone or back.entry is not None else self.opened.ahead_of(tokens, adapters)
         acquired = self._cache.acquire(sequence.request_id, tokens, adapters)
+        if is_asked and ahead is not None:
+            back = self.opened.claim(ahead, tokens, back)
+        elif not is_asked:
+            self.opened.pass_on(ahead, acquired, back)
         sequence.slot = acquired.slot
         acquired.slot.chat_id, acquired.slot.is_private = sequence.prompt.chat_id, sequence.is_private
         acquired.slot.rewritten = None  # until a reply ends here
         num_covered = len(tokens) - (len(acquired.tokens) - acquired.num_cached)
         if back.entry is not None and num_covered <= back.num_had:
-            self._discard(back.entry, "nothing of it could be used")
+            self._coming_back.discard(back.entry, "nothing of it could be used")
             back = CameBack(num_lost=len(tokens))
         if not is_alone:
             self._let_idle_leave(len(acquired.tokens) - acquired.num_cached, sequence.prompt.sampling.max_tokens)
@@ -197,7 +125,14 @@ class SlotRoom:
     def note_end(self, sequence: Sequence) -> None:
         """Note that a request has left its slot with what a later one may go on from."""
         self._prompt_cache.note_chat(sequence.prompt.chat_id, self._keys)
+        self.note_use(sequence)
         self.saver.note_end()
+        self.opened.put_off()
+
+    def note_use(self, sequence: Sequence) -> None:
+        """Note when a request came: what is forgotten from then on, by any process, is not written."""
+        came_at = time.time() - (time.perf_counter() - sequence.prompt.received_at)
+        self._prompt_cache.note_use(sequence.prompt.chat_id, came_at)
 
     def note_prefill(self, s_per_token: float | None) -> None:
         """Note what reading a prompt takes here, None where it is not known yet."""
@@ -248,8 +183,8 @@ class SlotRoom:
     def forget(self, chat_ids: Iterable[str] | None) -> None:
         """Drop what is kept of some chats, or of all; of one that is computed, nothing will be written."""
         gone = None if chat_ids is None else set(chat_ids)
-        self._close_opened()
-        self._reads.clear()  # whoever waits reads its prompt again: what a file has given would be kept
+        self.opened.close()
+        self.reads.drop_all()  # what a file has given would be kept
         if gone is None:
             self._store.clear()
         else:
@@ -263,8 +198,8 @@ class SlotRoom:
 
     def forget_named(self, names: Iterable[str]) -> None:
         """Drop what is kept under names; chats that have begun with it go on."""
-        self._close_opened()
-        self._reads.clear()
+        self.opened.close()
+        self.reads.drop_all()
         for tokens in self._store.forget_named(names):
             for slot in self._cache.idle_slots():
                 if slot.tokens == tokens:
@@ -294,13 +229,13 @@ class SlotRoom:
             self._store.use(holder)
             return True
         num_bytes = self._bytes_of(slot)
-        if not _has_memory(num_bytes) or not self._store.make_room(num_bytes):
+        if not has_memory(num_bytes) or not self._store.make_room(num_bytes):
             return False
         entry = self._snapshot_of(slot)
         return entry is not None and self._store.put(entry)
 
     def _snapshot_of(self, slot: Slot) -> StoredPrompt | None:
-        if not _has_memory(self._bytes_of(slot)):
+        if not has_memory(self._bytes_of(slot)):
             return None
         began = time.perf_counter()
         try:
@@ -312,88 +247,3 @@ class SlotRoom:
             return None
         self.cost.note_copy(len(snapshot.state), time.perf_counter() - began)
         return StoredPrompt(snapshot, chat_id=slot.chat_id, is_private=slot.is_private, rewritten=slot.rewritten)
-
-    # --- coming back ---
-
-    def _bring_back(
-        self,
-        owner: str,
-        tokens: list[int],
-        adapters: AdapterKey,
-        read: Reading | None,
-    ) -> CameBack:
-        """Put the best snapshot of a prompt into a slot, if that is faster than reading; one that fails is dropped."""
-        prompt, num_lost = array("i", tokens), 0
-        loaded = None
-        if read is not None and not read.cancelled():
-            outcome = read.result()
-            loaded = self._loaded(outcome)
-            num_lost = len(tokens) if outcome.fault not in (None, FileFault.GONE) else 0
-        while True:
-            num_had = self._cache.longest_prefix(tokens, adapters).num_covered
-            found = [self._store.find(prompt, adapters)]
-            if loaded is not None:
-                found.append(self._store.match(loaded, prompt))
-            match = max((m for m in found if m is not None), key=lambda m: m.num_covered, default=None)
-            if match is None or not self.cost.pays(match.entry.num_bytes, match.num_covered - num_had):
-                return CameBack(num_had, num_lost=num_lost)
-            entry, began = match.entry, time.perf_counter()
-            is_done = self._restore(owner, match)
-            if is_done is None:
-                return CameBack(num_had, num_lost=num_lost)
-            if is_done:
-                cost_s = time.perf_counter() - began + entry.cost_s
-                source, entry.source, entry.cost_s = entry.source, CacheSource.RAM, 0.0
-                self._store.put(entry)
-                self._store.use(entry)
-                num_known = self._cache.common(entry.tokens, prompt)[1]
-                return CameBack(num_had, source, cost_s, num_lost, num_known, entry)
-            self._discard(entry, "it could not be restored")
-            loaded = None if entry is loaded else loaded
-            num_lost = max(num_lost, match.num_covered)
-
-    def _restore(self, owner: str, match: Match) -> bool | None:
-        """Put a snapshot into an idle slot and cut it to what is of use; None where there is no room."""
-        entry, cache = match.entry, self._cache
-        slot = cache.take_empty(owner)
-        try:
-            while cache.num_used_cells + len(entry.tokens) > cache.n_ctx and cache.evict_idle():
-                pass
-            if cache.num_used_cells + len(entry.tokens) > cache.n_ctx:
-                return None
-            began = time.perf_counter()
-            if not cache.restore(slot, entry.snapshot):
-                return False
-            self.cost.note_copy(len(entry.snapshot.state), time.perf_counter() - began)
-            slot.chat_id, slot.is_private = entry.chat_id, entry.is_private
-            cache.trim(slot, match.num_cached)
-            return True
-        finally:
-            cache.release(slot)
-
-    def _loaded(self, read: FileRead) -> StoredPrompt | None:
-        entry, content = read.entry, read.content
-        if content is None:
-            return None
-        self.cost.note_file(entry.num_bytes, read.seconds)
-        checkpoints = [
-            new_checkpoint(num_tokens, state, is_rolling=False)
-            for (num_tokens, _), state in zip(content.header.checkpoints, content.checkpoint_states, strict=True)
-        ]
-        snapshot = Snapshot(content.state, entry.tokens, entry.adapters, checkpoints)
-        self._cache.adopt(snapshot)
-        stored = StoredPrompt(snapshot, chat_id=entry.chat_id or None, is_private=False, name=entry.label)
-        stored.rewritten = content.header.rewritten
-        stored.source, stored.file_name, stored.cost_s = CacheSource.DISK, entry.name, read.seconds
-        return stored
-
-    def _discard(self, entry: StoredPrompt, reason: str) -> None:
-        _LOG.info("a snapshot was discarded: %s", reason)
-        self._store.remove(entry)
-        if entry.file_name is not None and self._prompt_cache.folder is not None:
-            self._prompt_cache.folder.discard(entry.file_name, reason)
-
-
-def _has_memory(num_bytes: int) -> bool:
-    """Whether a copy of so many bytes leaves others enough: the system ends a process that takes more than there is."""
-    return num_bytes <= free_memory().resident_bytes // 2

@@ -1,5 +1,6 @@
 """Text to tokens of one vocabulary, piece by piece: no piece can forge a control token or overflow a stack."""
 
+import re
 from collections.abc import Iterator, Sequence
 
 from engine.backend import Vocabulary
@@ -8,6 +9,10 @@ from engine.special_texts import Piece
 # Some vocabularies split text with a recursive matcher: 30,000 letters in a row overflow 8 MiB. Runs are cut at this
 # many characters, for which the stack of the tokeniser thread is four times what was measured.
 _MAX_RUN = 50_000
+# One family of vocabularies groups digits from the right and looks at the rest of a number for each of them: 12,000 in
+# a row take seconds. Most others group three from the left, so that a cut at a multiple changes nothing for them.
+_MAX_DIGITS = 999
+_DIGITS = re.compile(r"\d+")
 
 
 class TextTokenizer:
@@ -68,7 +73,17 @@ class TextTokenizer:
 
 
 def _cut_runs(text: str) -> Iterator[str]:
-    """Cut text so that no unbroken run is longer than the tokeniser's stack allows; most text stays whole."""
+    """Cut text so that no unbroken run is longer than the tokeniser takes well; most text stays whole."""
+    done = 0
+    for run in _DIGITS.finditer(text) if len(text) > _MAX_DIGITS else ():
+        for end in range(run.start() + _MAX_DIGITS, run.end(), _MAX_DIGITS):
+            yield from _cut_words(text[done:end])
+            done = end
+    yield from _cut_words(text[done:])
+
+
+def _cut_words(text: str) -> Iterator[str]:
+    """Cut text so that no run without blanks, or of them, is longer than the tokeniser's stack allows."""
     if len(text) <= _MAX_RUN:
         yield text
         return

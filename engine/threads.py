@@ -80,6 +80,16 @@ class StepThreads:
         self._most = most
         self._apply_limit()
 
+    def of_draft(self, own: int = 0, *, is_strict: bool = False) -> int:
+        """Return the threads of a draft model's steps, in whose time the target waits: no more than its share.
+
+        Args:
+            own: that were chosen for it; 0 takes as many as the target has.
+            is_strict: whether the target computes one token by one thread, which is no rule for drafts.
+        """
+        count = own or (self._loaded_with if is_strict else self.count)
+        return min(count, self._most) if self._most else count
+
     def begin(self, parts: Sequence[BatchPart], *, is_reproducible: bool = False, is_strict: bool = False) -> None:
         """Set the threads of the step that is about to be computed.
 

@@ -11,7 +11,7 @@ from typing import assert_never
 import msgspec
 
 from engine.backend import Backend, Loader, new_loader
-from engine.cache_commands import CacheCommand, forgets, obey
+from engine.cache_commands import CacheCommand, CacheSettled, described, forgets, obey
 from engine.core import Engine
 from engine.errors import EngineError, EngineUnavailable
 from engine.failures import event_of, shown
@@ -21,6 +21,7 @@ from engine.messages import (
     PROTOCOL_VERSION,
     Abort,
     BuildImportance,
+    CacheRefused,
     CancelLoad,
     ClearCache,
     Command,
@@ -92,13 +93,13 @@ class WorkerLoop:
     def __init__(self, emit: Emit, *, fake: bool) -> None:
         self._emit = emit
         self._fake = fake
-        self._inbox: queue.SimpleQueue[tuple[float, Command | Encoded | DraftLoad]] = queue.SimpleQueue()
+        self._inbox: queue.SimpleQueue[tuple[float, Command | Encoded | DraftLoad | CacheSettled]] = queue.SimpleQueue()
         self._tokenizer = TokenizerThread()
         self._loader: Loader | None = None
         self._drafts = DraftLoading(emit, fake=fake, on_done=lambda load: self._inbox.put((time.perf_counter(), load)))
         self._engine: Engine | None = None
         self._encoder: PromptEncoder | None = None
-        self._kept = PromptCache(CacheParams())
+        self._kept = PromptCache(CacheParams(), on_refused=lambda refusal: emit(CacheRefused(error=refusal.info())))
         self._is_ending = False
         self._most_threads = 0
         self._at_tokenizer: dict[str, Generate | Prepare] = {}
@@ -158,7 +159,7 @@ class WorkerLoop:
     def _drain(self) -> None:
         """Handle what has come; wait for something when there is nothing to compute."""
         is_idle = self._engine is None or not self._engine.has_work
-        rest_s = self._engine.room.saver.rest_s if self._engine is not None else None
+        rest_s = self._engine.room.rest_s if self._engine is not None else None
         with contextlib.suppress(queue.Empty):
             while not self._is_ending:
                 received_at, item = self._inbox.get(block=is_idle, timeout=rest_s)
@@ -167,6 +168,8 @@ class WorkerLoop:
                 elif isinstance(item, DraftLoad):
                     self._kept.responses.expect_nothing()
                     self._drafts.take(item, self._engine, is_idle=not self._at_tokenizer)
+                elif isinstance(item, CacheSettled):
+                    self._emit(described(item.request_id, self._kept, self._engine))
                 else:
                     self._handle(item, received_at)
                 is_idle = False
@@ -192,7 +195,10 @@ class WorkerLoop:
                 self._measure(command)
             case SetCache() | DescribeCache() | ClearCache() | ForgetChats() | ForgetNamed() | OpenChat():
                 self._forget_at_tokenizer(command)
-                self._send_all(obey(command, self._kept, self._engine))
+                obey(command, self._kept, self._engine)
+                if isinstance(command, DescribeCache | ClearCache):
+                    settled = (received_at, CacheSettled(command.request_id))
+                    self._kept.when_forgotten(lambda: self._inbox.put(settled))
             case SetThreads() | SetDraft():
                 self._set(command)
             case Abort() | Shutdown():

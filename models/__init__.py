@@ -23,6 +23,7 @@ from models.draft_match import (
     target_notes,
     target_reason,
 )
+from models.draft_memory import draft_bytes
 from models.errors import (
     CorruptGGUF,
     EntryInUse,
@@ -49,7 +50,7 @@ from models.kv_layout import CACHE_TYPES, CacheBytes, CacheSettings, KVLayout
 from models.library import Library
 from models.library_entry import LibraryEntry, LibraryScan, RemovedModel, ScanProblem, ScanProgress
 from models.library_names import match_entries
-from models.memory import Fit, Room, Verdict, Wish, decode_rate, draft_bytes, fit
+from models.memory import Fit, Room, Verdict, Wish, decode_rate, fit
 from models.model_kinds import ModelKind
 from models.quantize import QuantizeEnd, QuantizeProgress, QuantizeResult, QuantizeRun
 from models.quantize_messages import PlannedTensor

@@ -34,6 +34,7 @@ _MAGICS: tuple[tuple[bytes, ForeignFile], ...] = (
     (b"ggml", ForeignFile("a model in an old format (ggml)", _CONVERT)),
     (b"ggmf", ForeignFile("a model in an old format (ggmf)", _CONVERT)),
     (b"ggjt", ForeignFile("a model in an old format (ggjt)", _CONVERT)),
+    (b"FUGG", ForeignFile("a GGUF file whose bytes stand in the wrong order", _GET_THE_FILE)),
     (b"\x80\x02", ForeignFile("a PyTorch checkpoint", _CONVERT)),
     (b"\x89HDF", ForeignFile("an HDF5 file", _CONVERT)),
     (b"\x1f\x8b", ForeignFile("a gzip archive", _UNPACK)),
@@ -46,7 +47,13 @@ _MAGICS: tuple[tuple[bytes, ForeignFile], ...] = (
     (b"%PDF", ForeignFile("a PDF document", _GET_THE_FILE)),
     (b"\x89PNG", ForeignFile("a picture", _GET_THE_FILE)),
     (b"\xff\xd8\xff", ForeignFile("a picture", _GET_THE_FILE)),
+    (b"GIF8", ForeignFile("a picture", _GET_THE_FILE)),
+    (b"BZh", ForeignFile("a bzip2 archive", _UNPACK)),
+    (b"\x93NUMPY", ForeignFile("an array of NumPy", _CONVERT)),
 )
+_POINTERS = ("version https://git-lfs", "version https://hawser", "version http://git-media")
+_PAGES = ("<!doctype html", "<html", "<head", "<body", "<script", "<?xml", "<!--")
+_ERROR_KEYS = frozenset({"error", "errors", "error_description", "message", "detail", "code", "status"})
 
 
 def recognise(head: bytes, file_bytes: int) -> ForeignFile:
@@ -89,24 +96,22 @@ def _as_text(head: bytes) -> str | None:
 
 def _text(text: str, file_bytes: int) -> ForeignFile:
     lowered = text[:256].lower()
-    if text.startswith("version https://git-lfs"):
+    if text.startswith(_POINTERS):
         return ForeignFile(
             "a Git LFS pointer, not the model it stands for",
             "Download the file itself, with `git lfs pull` or from the model's page.",
         )
-    if lowered.startswith(("<!doctype html", "<html", "<head", "<body", "<?xml", "<!--")):
+    if text.startswith("# xet version"):
+        return ForeignFile("a Xet pointer, not the model it stands for", "Download the file itself, from its page.")
+    if not text:
+        return ForeignFile("empty but for blanks", "Download it again.")
+    if lowered.startswith(_PAGES) and "<error>" not in lowered:
         return ForeignFile(
             "a web page", "Use the download link of the page, and sign in first if the model asks for it."
         )
     excerpt = '"' + " ".join(text[:_EXCERPT_CHARACTERS].split()) + '"'
     if text.startswith(("{", "[")):
-        if '"weight_map"' in text:
-            return ForeignFile("the index of a safetensors model", _CONVERT)
-        if _is_settings_json(text):
-            return ForeignFile("a JSON file of settings", _GET_THE_FILE)
-        return ForeignFile(
-            f"an error text from a server: {excerpt}", "Download it again, and sign in if the model asks."
-        )
+        return _json(text, excerpt)
     if file_bytes > HEAD_BYTES:
         return ForeignFile("a text file", _GET_THE_FILE)
     return ForeignFile(
@@ -115,9 +120,17 @@ def _text(text: str, file_bytes: int) -> ForeignFile:
     )
 
 
-def _is_settings_json(text: str) -> bool:
+def _json(text: str, excerpt: str) -> ForeignFile:
+    if '"weight_map"' in text:
+        return ForeignFile("the index of a safetensors model", _CONVERT)
     try:
         parsed = json.loads(text)
-    except ValueError:  # cut off after HEAD_BYTES; an error text is shorter
-        return True
-    return isinstance(parsed, dict) and ("model_type" in parsed or "architectures" in parsed)
+    except (ValueError, RecursionError):  # cut off after HEAD_BYTES, where an error text is shorter; or nonsense
+        return ForeignFile("a JSON file of settings", _GET_THE_FILE)
+    if not isinstance(parsed, dict):
+        return ForeignFile("a JSON file", _GET_THE_FILE)
+    if "model_type" in parsed or "architectures" in parsed:
+        return ForeignFile("a JSON file of settings", _GET_THE_FILE)
+    if parsed and _ERROR_KEYS.isdisjoint(map(str.lower, parsed)):
+        return ForeignFile("a JSON file", _GET_THE_FILE)
+    return ForeignFile(f"an error text from a server: {excerpt}", "Download it again, and sign in if the model asks.")

@@ -119,7 +119,7 @@ def _read_gguf(path: Path, reader: HeadReader) -> MatrixValues:
 
 
 def _read_legacy(path: Path) -> MatrixValues:
-    if path.stat().st_size > _MAX_LEGACY_BYTES:
+    if path.stat().st_size > _MAX_LEGACY_BYTES or not path.is_file():  # a device has no end
         return {}
     data = path.read_bytes()
     values: MatrixValues = {}

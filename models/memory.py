@@ -12,6 +12,8 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from models.compute_buffer import compute_bytes
+from models.device_layers import layer_sizes, moved_bytes, num_on_devices
+from models.draft_memory import DOUBTFUL_CACHE, DraftPlace, draft_bytes, draft_place, vocabulary_bytes
 from models.gguf_info import GGUFInfo
 from models.hyperparameters import Hyperparameters
 from models.kv_layout import CTX_STEP, CacheBytes, CacheSettings, KVLayout
@@ -21,12 +23,9 @@ from models.weight_sums import joined
 AUTO_CTX = 8192  # the engine takes no more where no context was asked for
 MAX_CTX = 1 << 24
 TIGHT_SHARE = 0.9  # of what is free: beyond, too little is left for other programs
-DEVICE_MARGIN_BYTES = 1 << 30  # stays free on each graphics device, for its driver and what it shows
 
 
 _PROGRAM_BYTES = 52 << 20  # of a worker: Python, llama.cpp and numpy
-_VOCABULARY_ENTRY_BYTES, _MERGE_BYTES = 290, 180  # what llama.cpp and the engine keep of each
-_DOUBTFUL_CACHE = 2  # times what keys and values take in all layers: no known memory takes more
 _NO_CACHE = CacheBytes(0, 0, 0)
 
 
@@ -49,6 +48,7 @@ class Wish:
         n_gpu_layers: layers on graphics devices, the output counted as one; None takes as many as fit.
         experts_on_cpu: layers, from the first, whose experts stay with the processor.
         draft: a second model that is loaded beside it to propose tokens.
+        draft_gpu_layers: its layers on graphics devices; None takes as many as fit there beside the model.
         adapter_bytes: of all adapters.
         is_forced: load it whatever the numbers say.
     """
@@ -58,6 +58,7 @@ class Wish:
     n_gpu_layers: int | None = None
     experts_on_cpu: int = 0
     draft: GGUFInfo | None = None
+    draft_gpu_layers: int | None = None
     adapter_bytes: int = 0
     is_forced: bool = False
 
@@ -103,7 +104,7 @@ class Fit:
         peak_bytes: high-water resident memory of the engine, with what the system can take back.
         free_bytes: what there is, with what is given back.
         device_needed_bytes, device_free_bytes: of all graphics devices together.
-        n_gpu_layers: layers on graphics devices.
+        n_gpu_layers, draft_gpu_layers: layers on graphics devices, of the model and of the second one.
         largest_n_ctx: the longest context that fits, no longer than the trained one; 0 where none does, None where
             that is not known.
         active_bytes: weights that one token reads.
@@ -130,6 +131,7 @@ class Fit:
     device_needed_bytes: int = 0
     device_free_bytes: int = 0
     n_gpu_layers: int = 0
+    draft_gpu_layers: int = 0
     largest_n_ctx: int | None = None
     active_bytes: int = 0
     kv_bytes_per_token: int = 0
@@ -161,27 +163,12 @@ def decode_rate(
     return read_bandwidth / size if size > 0 and 0 < read_bandwidth < math.inf else None
 
 
-def draft_bytes(draft: GGUFInfo, n_ctx: int, cache: CacheSettings) -> int:
-    """Return what a second model takes in the same process: weights, vocabulary, buffers, and a cache of its own.
-
-    Args:
-        draft: of a split model with the weights of all its files.
-        n_ctx, cache: of the model it drafts for; its own cache has as many tokens and sequences, and is kept as f16.
-    """
-    sizes, layout = draft.hyperparameters, draft.kv_layout
-    if sizes is None or layout is None:
-        return draft.weight_bytes
-    settings = dataclasses.replace(cache, type_k="f16", type_v="f16")
-    kept = layout.cache_bytes(n_ctx, settings).total * (_DOUBTFUL_CACHE if layout.doubts else 1)
-    return draft.weight_bytes + kept + compute_bytes(sizes, layout, n_ctx, settings) + _vocabulary_bytes(sizes)
-
-
 class _Parts(NamedTuple):
     """What a model takes with a context of some size.
 
     Attributes:
         host_bytes: of the machine's memory; device_bytes of graphics devices.
-        num_layers: on graphics devices.
+        num_layers, num_draft_layers: on graphics devices.
     """
 
     cache: CacheBytes
@@ -189,6 +176,7 @@ class _Parts(NamedTuple):
     host_bytes: int
     device_bytes: int
     num_layers: int
+    num_draft_layers: int
 
 
 class _Reckoning:
@@ -235,6 +223,7 @@ class _Reckoning:
             device_needed_bytes=parts.device_bytes,
             device_free_bytes=sum(self._room.device_free_bytes),
             n_gpu_layers=parts.num_layers,
+            draft_gpu_layers=parts.num_draft_layers,
             largest_n_ctx=None if self._layout.doubts else self._largest_ctx(self._sizes),
             active_bytes=active,
             kv_bytes_per_token=per_token,
@@ -282,52 +271,30 @@ class _Reckoning:
     def _parts(self, sizes: Hyperparameters, n_ctx: int) -> _Parts:
         layers = self._layout.layer_bytes(n_ctx, self._cache)
         if self._layout.doubts:
-            layers = tuple(CacheBytes(*(_DOUBTFUL_CACHE * part for part in layer)) for layer in self._unwindowed(n_ctx))
+            layers = tuple(CacheBytes(*(DOUBTFUL_CACHE * part for part in layer)) for layer in self._unwindowed(n_ctx))
         cache = CacheBytes(*(sum(layer[index] for layer in layers) for index in range(3)))
         compute = compute_bytes(sizes, self._layout, n_ctx, self._cache)
-        on_device = self._layers_on_device([layer.total for layer in layers])
-        count = self._num_device_layers(on_device, compute)
-        moved = on_device[len(on_device) - count :] if count else []
+        on_device = layer_sizes(
+            self._weights, [layer.total for layer in layers], experts_on_cpu=self._wish.experts_on_cpu
+        )
+        free = self._room.device_free_bytes
+        count = num_on_devices(on_device, compute, wanted=self._wish.n_gpu_layers, free=free)
+        moved = moved_bytes(on_device, count)
         tied = 0 if self._weights.has_output or not count else self._weights.input_bytes  # a copy: the table stays
-        host = self._weights.total_bytes + cache.total - (sum(moved) - tied)
-        host += sum(moved) if self._room.is_unified else 0
-        host += compute + self._program_bytes(sizes) + self._wish.adapter_bytes + self._draft_bytes(n_ctx)
-        return _Parts(cache, compute, host, sum(moved) + (compute if count else 0), count)
+        device = moved + (compute if count else 0)
+        draft = self._draft_place(n_ctx, device)
+        host = self._weights.total_bytes + cache.total - (moved - tied)
+        host += moved + draft.moved_bytes if self._room.is_unified else 0
+        host += compute + self._program_bytes(sizes) + self._wish.adapter_bytes + draft.host_bytes
+        device += draft.moved_bytes + draft.compute_bytes
+        return _Parts(cache, compute, host, device, count, draft.num_layers)
 
     def _unwindowed(self, n_ctx: int) -> tuple[CacheBytes, ...]:
         layers = tuple(layer._replace(is_windowed=False) for layer in self._layout.layers)
         return dataclasses.replace(self._layout, layers=layers).layer_bytes(n_ctx, self._cache)
 
-    def _layers_on_device(self, cache_bytes: list[int]) -> list[int]:
-        """Return what each layer would take of a graphics device, the output last."""
-        weights, sizes = self._weights, []
-        for layer, cache in enumerate(cache_bytes):
-            has_weights = layer < len(weights.layer_bytes)
-            size = weights.layer_bytes[layer] if has_weights else 0
-            kept = weights.expert_bytes[layer] if has_weights and layer < self._wish.experts_on_cpu else 0
-            sizes.append(size - kept + cache)
-        return [*sizes, weights.other_bytes + (0 if weights.has_output else weights.input_bytes)]
-
-    def _num_device_layers(self, sizes: list[int], compute: int) -> int:
-        """Return how many layers, counted from the last, go to graphics devices."""
-        wanted, free = self._wish.n_gpu_layers, self._room.device_free_bytes
-        if not free:
-            return 0
-        if wanted is not None:
-            return min(max(wanted, 0), len(sizes))
-        left = [max(size - max(DEVICE_MARGIN_BYTES, DEVICE_MARGIN_BYTES // 2 + compute), 0) for size in free]
-        count, at = 0, 0
-        for size in reversed(sizes):
-            while at < len(left) and left[at] < size:
-                at += 1
-            if at == len(left):
-                break
-            left[at] -= size
-            count += 1
-        return count
-
     def _program_bytes(self, sizes: Hyperparameters) -> int:
-        return max(_PROGRAM_BYTES + _vocabulary_bytes(sizes) + self._room.offset_bytes, 0)
+        return max(_PROGRAM_BYTES + vocabulary_bytes(sizes) + self._room.offset_bytes, 0)
 
     def _copied_bytes(self, num_device_layers: int) -> int:
         """Return the bytes of the file that were only read to be copied into another layout."""
@@ -336,6 +303,15 @@ class _Reckoning:
 
     def _draft_bytes(self, n_ctx: int) -> int:
         return draft_bytes(self._wish.draft, n_ctx, self._cache) if self._wish.draft is not None else 0
+
+    def _draft_place(self, n_ctx: int, taken: int) -> DraftPlace:
+        """Return where the second model goes when the first has taken so many bytes of the graphics devices."""
+        draft, free = self._wish.draft, self._room.device_free_bytes
+        if draft is None:
+            return DraftPlace(0)
+        left = (max(sum(free) - taken, 0),) if free else ()
+        wanted = self._wish.draft_gpu_layers
+        return draft_place(draft, n_ctx, self._cache, n_gpu_layers=wanted, device_free_bytes=left)
 
     # --- whether there is room ---
 
@@ -375,7 +351,3 @@ class _Reckoning:
             if low:
                 return low * CTX_STEP
         return 0
-
-
-def _vocabulary_bytes(sizes: Hyperparameters) -> int:
-    return sizes.num_vocabulary * _VOCABULARY_ENTRY_BYTES + sizes.num_merges * _MERGE_BYTES

@@ -139,7 +139,7 @@ class ModelTrash:
             if path.stat().st_size > _MAX_NOTE_BYTES:
                 return None
             return msgspec.json.decode(path.read_bytes(), type=_Note)
-        except (OSError, ValueError) as error:
+        except (OSError, ValueError, RecursionError) as error:
             _LOG.info("a removal in the trash of models cannot be read: %s", error)
             return None
 

@@ -81,9 +81,12 @@ class UserFolders:
         try:
             if self.path.stat().st_size > _MAX_FILE_BYTES:
                 raise ValueError("it is too large")
-            return tuple(Path(text) for text in msgspec.json.decode(self.path.read_bytes(), type=list[str]))
+            folders = tuple(map(Path, msgspec.json.decode(self.path.read_bytes(), type=list[str])))
         except FileNotFoundError:
             return ()
+        if not all(folder.is_absolute() and "\0" not in str(folder) for folder in folders):
+            raise ValueError("it names what is no folder")
+        return folders
 
     def _write(self, folders: Sequence[Path]) -> None:
         if self.problem() is not None:

@@ -29,7 +29,7 @@ class DraftRound(BenchRound):
         """Load the model and its draft model, and measure."""
         self.driver.load(path, params, self.known, cache=_EACH_ANEW)
         if self.plan.draft_path:
-            self.driver.set_draft(self.plan.draft_path, draft_params(params))
+            self.driver.set_draft(self.plan.draft_path, draft_params(params, self.plan.draft_gpu_layers))
         chats = {"story": self.prompts.short(self.number), "copy": self.prompts.copy(self.number)}
         for kind in DRAFT_KINDS:
             self._pair(kind, chats[kind])

@@ -22,6 +22,7 @@ class BenchPlan(msgspec.Struct, frozen=True, kw_only=True):
         is_growing: whether the next message is measured in a chat that grows to 8,000 tokens.
         draft_mode: what drafts where drafting is measured; OFF measures nothing of it.
         draft_path: of the draft model; empty for none.
+        draft_gpu_layers: of the draft model; None places it as the model.
         seed: of every reply; they are greedy, so it changes nothing but the record.
 
     Raises:
@@ -35,6 +36,7 @@ class BenchPlan(msgspec.Struct, frozen=True, kw_only=True):
     is_growing: bool = False
     draft_mode: DraftMode = DraftMode.OFF
     draft_path: str = ""
+    draft_gpu_layers: int | None = None
     seed: int = 0
 
     def __post_init__(self) -> None:

@@ -120,9 +120,11 @@ def read_record(path: Path) -> RunRecord:
     """
     hint = "Give a file with the output of `fireside bench --json`."
     try:
-        if path.stat().st_size > _MAX_FILE_BYTES:
+        with path.open("rb") as file:
+            data = file.read(_MAX_FILE_BYTES + 1)  # a device has no end
+        if len(data) > _MAX_FILE_BYTES:
             raise UsageError(f"{path} is too large to be a run record.", hint)
-        text = path.read_text("utf-8-sig")
+        text = data.decode("utf-8-sig")
     except (OSError, ValueError) as error:
         reason = getattr(error, "strerror", None) or "it is no text"
         raise UsageError(f"{path} cannot be read: {reason}.", hint) from error

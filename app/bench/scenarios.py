@@ -52,7 +52,8 @@ def run_scenarios(
     on_progress("first load", 0.0)
     model = driver.load(path, params, known)  # tries the file out, and fills the system's cache
     if plan.draft_path:
-        driver.set_draft(plan.draft_path, draft_params(params))  # one that cannot be used is told at once
+        # One that cannot be used is told at once.
+        driver.set_draft(plan.draft_path, draft_params(params, plan.draft_gpu_layers))
     prompts = Prompts(driver.count_tokens)
     values = Values()
     rounds = plan.repeats * (2 if plan.is_busy else 1)

@@ -26,7 +26,7 @@ from app.bench.record import ModelRecord, machine_record
 from app.bench.report import Row, differences
 from app.bench.statistics import median_ratio
 from app.cli.arguments import whole_number
-from app.cli.draft_commands import with_words
+from app.cli.draft_commands import add_draft_layers_argument, with_layers, with_words
 from app.cli.outcome import ExitCode, print_event
 from app.cli.streams import is_terminal
 from app.cli.terminal_text import one_line, safe_text
@@ -76,6 +76,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="measure drafting on and off, with a draft model, the chat's own text, or both as in --draft both --draft "
         "MODEL",
     )
+    add_draft_layers_argument(parser)
     parser.add_argument("--growth", action="store_true", help="follow one chat as it grows to 8,000 tokens")
     parser.add_argument("--replay", type=Path, metavar="FILE", help="do what the run recorded in FILE did, and compare")
     parser.add_argument("--against", type=Path, metavar="FILE", help="compare with the run recorded in FILE")
@@ -115,12 +116,13 @@ def _target(options: argparse.Namespace, paths: Paths, replayed: RunRecord | Non
         options.busy,
         options.growth,
         options.draft,
-    ) != (None, None, False, False, []):
+        options.draft_gpu_layers,
+    ) != (None, None, False, False, [], None):
         raise UsageError(
             "A replay takes its numbers from the file.",
-            "Leave --repeats, --prompt-tokens, --busy, --growth and --draft out.",
+            "Leave --repeats, --prompt-tokens, --busy, --growth, --draft and --draft-gpu-layers out.",
         )
-    drafting = with_words(DraftChoice(mode=DraftMode.OFF), options.draft, paths)
+    drafting = with_layers(with_words(DraftChoice(mode=DraftMode.OFF), options.draft, paths), options.draft_gpu_layers)
     asked = {
         "repeats": options.repeats,
         "prompt_tokens": options.prompt_tokens,
@@ -128,6 +130,7 @@ def _target(options: argparse.Namespace, paths: Paths, replayed: RunRecord | Non
         "is_growing": options.growth,
         "draft_mode": drafting.mode,
         "draft_path": drafting.wanted_path or "",
+        "draft_gpu_layers": drafting.n_gpu_layers,
     }
     plan = replayed.plan if replayed else BenchPlan(**{key: value for key, value in asked.items() if value is not None})
     params = replayed.params if replayed else ModelParams(n_ctx=plan.n_ctx, n_seq_max=_SLOTS)
@@ -137,8 +140,10 @@ def _target(options: argparse.Namespace, paths: Paths, replayed: RunRecord | Non
     choice = choose_model(name, SettingsStore(paths.settings_file).load()[0], paths)
     if replayed is not None and choice.fingerprint != replayed.model.fingerprint:
         raise UsageError(f"{choice.label} is not the model of that run.", "Give the path of the same model.")
-    if plan.draft_path and (check := check_draft(choice.path, Path(plan.draft_path), params=params)).reason:
-        raise UsageError(check.reason, check.hint)  # before anything is measured
+    if plan.draft_path:
+        check = check_draft(choice.path, Path(plan.draft_path), params=params, n_gpu_layers=plan.draft_gpu_layers)
+        if check.reason:
+            raise UsageError(check.reason, check.hint)  # before anything is measured
     return _Target(str(choice.path), choice.label, choice.fingerprint, params, plan)
 
 

@@ -8,8 +8,9 @@ from typing import NamedTuple
 import msgspec
 
 from app.cache_limits import cache_params
+from app.cli.event_queue import EventQueue
 from app.cli.model_texts import size_text
-from app.cli.outcome import ExitCode, print_event
+from app.cli.outcome import ExitCode, print_event, show_error
 from app.cli.session import ChatSession
 from app.cli.terminal_text import safe_text
 from app.errors import UsageError
@@ -69,7 +70,8 @@ def run(
         EngineError: the engine, which keeps it, does not start.
     """
     client = make_client(options.fake_engine) if make_client else ProcessClient(fake=options.fake_engine)
-    with ChatSession(client) as session, session.interrupted_by_ctrl_c():
+    session = ChatSession(client)
+    with session, session.interrupted_by_ctrl_c():
         settings, notice = SettingsStore(paths.settings_file).load()
         if notice:
             print(f"fireside: {notice}", file=sys.stderr)
@@ -80,7 +82,17 @@ def run(
             _clear(session, as_json=options.json)
         else:
             _list(session.describe_cache(), as_json=options.json)
+    show_refusal(session.events, as_json=options.json)
     return ExitCode.DONE
+
+
+def show_refusal(events: EventQueue, *, as_json: bool = False) -> None:
+    """Tell once, where it is so, that nothing of what was read is kept on disk."""
+    refusal = events.take_refusal()
+    if refusal is not None:
+        show_error(refusal)
+        if as_json:
+            print_event("cache_refused", message=refusal.message, hint=refusal.hint)
 
 
 def obey_cache(argument: str, session: ChatSession) -> None:

@@ -1,9 +1,9 @@
 """`fireside chat`: answers a prompt, a pipe or a file of turns and exits; without any of them, the interactive chat."""
 
 import argparse
+import contextlib
 import dataclasses
 import sys
-import uuid
 from collections.abc import Callable
 
 import msgspec
@@ -12,6 +12,7 @@ from app.adapter_files import open_adapter_files
 from app.battery import may_read_ahead
 from app.cli.adapter_commands import with_named_adapters
 from app.cli.attached import beginning_of, prepare, prepared_sentence, read_documents, wait_until_written
+from app.cli.cache import show_refusal
 from app.cli.chat_options import (
     Conversation,
     add_chat_arguments,
@@ -28,6 +29,7 @@ from app.cli.draft_commands import (
     print_draft_event,
     show_refused,
 )
+from app.cli.kept_chats import KeptChat, KeptChats, KeptReply
 from app.cli.outcome import (
     CONTEXT_FULL,
     FROM_CACHE,
@@ -42,7 +44,7 @@ from app.cli.outcome import (
 from app.cli.reply_printer import ReplyPrinter
 from app.cli.session import Answer, ChatSession
 from app.cli.streams import is_terminal, read_standard_input, read_text_file
-from app.cli.terminal_text import is_blank, safe_text
+from app.cli.terminal_text import safe_text
 from app.document_text import Document, join_documents
 from app.energy import EnergyMeter
 from app.errors import UsageError
@@ -64,6 +66,7 @@ from engine import (
     ProcessClient,
     Role,
     TurnsDropped,
+    is_blank,
 )
 
 MakeClient = Callable[[bool], EngineClient]
@@ -93,16 +96,39 @@ def run(options: argparse.Namespace, paths: Paths, make_client: MakeClient | Non
         print(f"fireside: {notice}", file=sys.stderr)
     plan = with_named_adapters(make_plan(options, settings, params, sampling, paths), open_adapter_files(paths))
     client = make_client(options.fake_engine) if make_client else ProcessClient(fake=options.fake_engine)
-    with ChatSession(client, memory=MemoryRecord.in_paths(paths)) as session:
+    with KeptChats.open(paths) if options.save else KeptChats() as kept:
+        code = _chat(client, plan, paths, options, kept, conversations=conversations, documents=documents)
+    return code or (ExitCode.REQUEST_FAILED if kept.has_lost else ExitCode.DONE)
+
+
+def _chat(
+    client: EngineClient,
+    plan: ChatPlan,
+    paths: Paths,
+    options: argparse.Namespace,
+    kept: KeptChats,
+    *,
+    conversations: list[Conversation] | None,
+    documents: tuple[Document, ...],
+) -> ExitCode:
+    store = SettingsStore(paths.settings_file)
+    settings = store.load()[0]
+    session = ChatSession(client, memory=MemoryRecord.in_paths(paths))
+    with contextlib.ExitStack() as ending:
+        ending.callback(lambda: show_refusal(session.events, as_json=options.json))  # much is only written at the end
+        ending.enter_context(session)
         session.may_read_ahead = not options.no_cache and may_read_ahead(settings.read_ahead_above)
         session.cache = chat_cache(options, settings, paths.prompt_cache_dir)
         if conversations is None:
             from app.cli.interactive import InteractiveChat  # needs prompt_toolkit, which takes a while to load
 
             session.drafts = True
-            return InteractiveChat(session, plan, paths, store, documents=documents, prepares=options.prepare).run()
+            return InteractiveChat(
+                session, plan, paths, store, documents=documents, prepares=options.prepare, kept=kept
+            ).run()
         with session.interrupted_by_ctrl_c():
-            once = _OneShot(session, plan, store, KnownModels.in_paths(paths), documents, as_json=options.json)
+            known = KnownModels.in_paths(paths)
+            once = _OneShot(session, plan, store, known, documents, kept=kept, as_json=options.json)
             return once.run(conversations, prepares=options.prepare)
 
 
@@ -142,6 +168,7 @@ class _OneShot:
         known: KnownModels,
         documents: tuple[Document, ...],
         *,
+        kept: KeptChats,
         as_json: bool,
     ) -> None:
         self._session = session
@@ -150,6 +177,7 @@ class _OneShot:
         self._known = known
         self._documents = documents
         self._as_json = as_json
+        self._kept = kept
         self._is_draft_refused = False
         self._settings = store.load()[0]
         self._meter = EnergyMeter(self._settings.power_watts)
@@ -194,21 +222,23 @@ class _OneShot:
     def _converse_in_all(self, conversations: list[Conversation]) -> ExitCode:
         worst = ExitCode.DONE
         for conversation in conversations:
-            code = self._converse(conversation, chat_id=f"terminal-{uuid.uuid4().hex}")  # the engine may write it
+            code = self._converse(conversation, self._kept.begin())
             if code in (ExitCode.ENGINE_DIED, ExitCode.INTERRUPTED):
                 return code
             worst = max(worst, code)
         return worst
 
-    def _converse(self, conversation: Conversation, *, chat_id: str) -> ExitCode:
+    def _converse(self, conversation: Conversation, chat: KeptChat) -> ExitCode:
         history = list(self._system)
         worst = ExitCode.DONE
         documents = self._documents
         for turn in conversation.turns:
             question = ChatMessage(Role.USER, join_documents(documents, turn))
+            reply = chat.ask(question.content, turn, self._plan)
             try:
-                answer = self._ask((*history, question), chat_id)
+                answer = self._ask((*history, question), chat.id, reply)
             except EngineError as error:
+                reply.fail(error)
                 self._printer.failed(error)
                 code = exit_code_of(error)
                 if isinstance(error, EngineUnavailable):
@@ -221,7 +251,7 @@ class _OneShot:
             history += [question, ChatMessage(Role.ASSISTANT, answer.finished.text, answer.finished.thinking)]
         return worst
 
-    def _ask(self, messages: tuple[ChatMessage, ...], chat_id: str) -> Answer:
+    def _ask(self, messages: tuple[ChatMessage, ...], chat_id: str, reply: KeptReply) -> Answer:
         self._printer.begin()
         plan, power = self._plan, self._meter.read()
         asked = self._session.ask(
@@ -233,6 +263,7 @@ class _OneShot:
             speculative=plan.drafting.params(plan.sampling),
         )
         for item in asked:
+            reply.take(item)
             match item:
                 case TurnsDropped():
                     self._printer.dropped(item)
@@ -242,6 +273,7 @@ class _OneShot:
                     self._printer.delta(item)
                 case Answer():
                     answer = self._measured(item, self._meter.joules_since(power))
+                    reply.finish(answer.finished)
                     self._printer.finished(answer)
                     line = drafting_line(answer.finished.speculative, is_asked=not self._is_draft_refused)
                     if line and plan.is_drafting_asked and not self._as_json:

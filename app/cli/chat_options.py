@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from app.cache_limits import cache_params
-from app.cli.arguments import NotBuilt, number, whole_number, whole_number_or
+from app.cli.arguments import number, whole_number, whole_number_or
 from app.cli.streams import read_text_file
 from app.errors import UsageError
 from app.settings import Settings
@@ -21,7 +21,6 @@ from engine import (
     param_infos,
 )
 
-_NOT_BUILT = ("--save",)
 # Flag -> field, where a setting has a flag of its own; all others are reached by --set.
 _SAMPLING_FLAGS = ("temperature", "top_k", "top_p", "min_p", "repeat_penalty", "seed", "max_tokens")
 
@@ -49,6 +48,7 @@ def add_chat_arguments(parser: argparse.ArgumentParser) -> None:
         help="read documents and system prompt ahead of the question and keep them for later chats that begin so",
     )
     talking.add_argument("--turns", metavar="FILE", help="one user message a line; a blank line starts another chat")
+    talking.add_argument("--save", action="store_true", help="keep the chat among those of the window")
     talking.add_argument("--stop", metavar="TEXT", action="append", default=[], help="end the reply here; repeatable")
     talking.add_argument("--json", action="store_true", help="print JSON Lines")
     _add_sampling(parser.add_argument_group("sampling"))
@@ -64,8 +64,6 @@ def add_chat_arguments(parser: argparse.ArgumentParser) -> None:
         help="keep whole replies, and give them again at once to just the same request: for temperature 0 or a fixed "
         "--seed; in the chat /again asks anew",
     )
-    for flag in _NOT_BUILT:
-        parser.add_argument(flag, action=NotBuilt, nargs=0, help=argparse.SUPPRESS)
 
 
 def _add_sampling(group: argparse._ArgumentGroup) -> None:
@@ -236,6 +234,16 @@ def parse_setting(text: str) -> tuple[str, Any]:
         return key, whole_number(value) if info.is_integer else number(value)
     except argparse.ArgumentTypeError as error:
         raise UsageError(f"The value of {key} is wrong: {error}.", f"Write it as {key}={info.default or 1}.") from error
+
+
+def setting_text(sampling: SamplingParams, name: str) -> str:
+    """Return the value of a sampling setting as a person writes it."""
+    value = getattr(sampling, name)
+    if isinstance(value, tuple):
+        return ",".join(f"{token}:{bias:g}" for token, bias in value) or "none"
+    if value is None:
+        return param_infos(SamplingParams)[name].none_label or "none"
+    return str(value) if isinstance(value, int) else f"{value:g}"
 
 
 def _biases(text: str) -> tuple[tuple[int, float], ...]:

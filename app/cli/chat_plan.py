@@ -27,6 +27,7 @@ class ChatPlan:
         path: of the model file, as the engine takes it.
         label: what a person calls the model.
         last_model: how the settings remember it, None where they do not.
+        fingerprint, template_hash: of the file and of its chat template; empty where there is none.
         chat_format: what makes the chat into a prompt; None takes the model's own.
         drafting: what guesses tokens ahead.
         is_drafting_asked: whether that was said on the command line.
@@ -42,6 +43,8 @@ class ChatPlan:
     chat_format: str | None = None
     drafting: DraftChoice = dataclasses.field(default_factory=DraftChoice)
     is_drafting_asked: bool = False
+    fingerprint: str = ""
+    template_hash: str = ""
 
     @property
     def prompt_options(self) -> PromptOptions:
@@ -63,10 +66,11 @@ def make_plan(
     """
     if options.fake_engine:
         path = options.model or _FAKE_MODEL
-        label, last_model = "fake engine", None
+        label, last_model, fingerprint, template_hash = "fake engine", None, "", ""
     else:
         choice = choose_model(options.model, settings, paths)
         path, label, last_model = str(choice.path), choice.label, choice.last_model
+        fingerprint, template_hash = choice.fingerprint, choice.template_hash
     return ChatPlan(
         path=path,
         label=label,
@@ -78,6 +82,8 @@ def make_plan(
         chat_format=options.chat_format or settings.chat_formats.get(last_model or ""),
         drafting=chosen_drafting(options, settings, last_model or "", paths),
         is_drafting_asked=bool(options.draft),
+        fingerprint=fingerprint,
+        template_hash=template_hash,
     )
 
 

@@ -17,6 +17,7 @@ from app.draft_models import DraftCheck, check_draft, open_draft_files, suggesti
 from app.errors import ModelFileMissing, UsageError
 from app.model_choice import model_path
 from app.paths import Paths
+from app.room import room_of
 from app.settings import Settings
 from app.speculation import MAX_GPU_LAYERS, DraftChoice, draft_choice, draft_params
 from engine import (
@@ -56,6 +57,16 @@ def add_draft_arguments(group: argparse._ArgumentGroup) -> None:
     group.add_argument(
         "--draft-max", metavar="N", type=whole_number, help=f"most tokens drafted at a time, 1 to {MAX_DRAFT}"
     )
+    add_draft_layers_argument(group)
+    group.add_argument(
+        "--strict",
+        action="store_true",
+        help="keep the text at temperature 0 equal to that of plain decoding, to the token; slower",
+    )
+
+
+def add_draft_layers_argument(group: argparse._ActionsContainer) -> None:
+    """Add the flag that says where a draft model is computed."""
     group.add_argument(
         "--draft-gpu-layers",
         metavar="N",
@@ -63,11 +74,19 @@ def add_draft_arguments(group: argparse._ArgumentGroup) -> None:
         help="layers of the draft model computed on the graphics processor where there is one; 0 keeps it on the "
         "processor; default: where its model is",
     )
-    group.add_argument(
-        "--strict",
-        action="store_true",
-        help="keep the text at temperature 0 equal to that of plain decoding, to the token; slower",
-    )
+
+
+def with_layers(choice: DraftChoice, layers: int | None) -> DraftChoice:
+    """Return a choice with the layers of the draft model that a person asked for; None asks for none.
+
+    Raises:
+        UsageError: that many are not possible.
+    """
+    if layers is None:
+        return choice
+    if not 0 <= layers <= MAX_GPU_LAYERS:
+        raise UsageError(f"--draft-gpu-layers {layers} is not possible.", f"It goes from 0 to {MAX_GPU_LAYERS:,}.")
+    return dataclasses.replace(choice, n_gpu_layers=layers)
 
 
 def chosen_drafting(options: argparse.Namespace, settings: Settings, model: str, paths: Paths | None) -> DraftChoice:
@@ -81,10 +100,7 @@ def chosen_drafting(options: argparse.Namespace, settings: Settings, model: str,
         if not 1 <= options.draft_max <= MAX_DRAFT:
             raise UsageError(f"--draft-max {options.draft_max} is not possible.", f"It goes from 1 to {MAX_DRAFT}.")
         choice = dataclasses.replace(choice, draft_max=options.draft_max)
-    if (layers := options.draft_gpu_layers) is not None:
-        if not 0 <= layers <= MAX_GPU_LAYERS:
-            raise UsageError(f"--draft-gpu-layers {layers} is not possible.", f"It goes from 0 to {MAX_GPU_LAYERS:,}.")
-        choice = dataclasses.replace(choice, n_gpu_layers=layers)
+    choice = with_layers(choice, options.draft_gpu_layers)
     return dataclasses.replace(choice, strict=True) if options.strict else choice
 
 
@@ -162,7 +178,16 @@ def load_draft(
     if is_reproducible:
         return DraftOutcome(path, None, _REPRODUCIBLE, "Leave --reproducible out to use it.")
     has_file = Path(target).is_file()  # the fake engine has none
-    check = check_draft(Path(target), Path(path), params=params) if has_file else DraftCheck()
+    check = DraftCheck()
+    if has_file:
+        room = room_of(session.engine, read_bandwidth={})
+        check = check_draft(
+            *(Path(target), Path(path)),
+            params=params,
+            room=room,
+            n_gpu_layers=choice.n_gpu_layers,
+            loaded=session.model,
+        )
     if check.reason:
         return DraftOutcome(path, None, check.reason, check.hint)
     try:
@@ -249,7 +274,7 @@ def _print_list(choice: DraftChoice, target: str, paths: Paths, params: ModelPar
     print(f"  {_mode_text(choice)}")
     if not Path(target).is_file():  # the fake engine has none
         return
-    found = open_draft_files(paths).find(Path(target), params=params)
+    found = open_draft_files(paths).find(Path(target), params=params, n_gpu_layers=choice.n_gpu_layers)
     for sentence in (found.reason, *found.notes):
         if sentence:
             print(wrapped(safe_text(sentence)))

@@ -6,7 +6,7 @@ import signal
 from collections.abc import Iterator
 from types import FrameType
 
-from engine import Event
+from engine import CacheRefused, EngineError, Event, error_from_info
 
 # Where a wait cannot be interrupted by a signal (Windows), Ctrl-C is seen after at most this long.
 _POLL_S = 0.2
@@ -21,10 +21,18 @@ class EventQueue:
 
     def __init__(self) -> None:
         self._events: queue.SimpleQueue[Event | Interrupt] = queue.SimpleQueue()
+        self._refusal: EngineError | None = None
 
     def put(self, event: Event) -> None:
         """Take an event."""
+        if isinstance(event, CacheRefused):
+            self._refusal = error_from_info(event.error)
         self._events.put(event)
+
+    def take_refusal(self) -> EngineError | None:
+        """Return why what was read is not kept on disk, once; None where it is."""
+        refusal, self._refusal = self._refusal, None
+        return refusal
 
     def interrupt(self) -> None:
         """Take a press of Ctrl-C; may be called from a signal handler."""

@@ -1,8 +1,6 @@
 """The chat in a terminal: history, several lines, a reply that Ctrl-C stops, and the numbers of each reply."""
 
 import dataclasses
-import sys
-import uuid
 from collections.abc import Callable
 
 import msgspec
@@ -11,17 +9,19 @@ from prompt_toolkit.formatted_text import FormattedText
 from app.adapter_files import open_adapter_files
 from app.cli.adapter_commands import obey_lora
 from app.cli.attached import prepare, prepared_sentence, read_documents
-from app.cli.cache import obey_cache
-from app.cli.chat_options import parse_setting
+from app.cli.cache import obey_cache, show_refusal
+from app.cli.chat_options import parse_setting, setting_text
 from app.cli.chat_plan import ChatPlan, note_chat_format, remember_model
 from app.cli.draft_commands import change_draft, draft_sentences, drafting_line, obey_draft, show_refused
+from app.cli.kept_chats import KeptChats, KeptReply
 from app.cli.line_editor import LineEditor
+from app.cli.live_display import COMMANDS_HELP, KEYS_HELP, set_title, show_live
 from app.cli.outcome import CONTEXT_FULL, ExitCode, dropped_sentence, show_error
 from app.cli.reply_numbers import number_lines, summary_of, wrapped_numbers
 from app.cli.reply_printer import ReplyPrinter
 from app.cli.session import Answer, ChatSession
 from app.cli.streams import without_echo
-from app.cli.terminal_text import is_blank, one_line, safe_text, wrapped
+from app.cli.terminal_text import one_line, safe_text, wrapped
 from app.document_text import Document, join_documents, names_of
 from app.errors import AppError
 from app.known_models import KnownModels
@@ -40,30 +40,10 @@ from engine import (
     Role,
     SamplingParams,
     TurnsDropped,
+    is_blank,
     param_infos,
 )
 from models import ModelsError
-
-_HELP = """\
-/help             this list
-/new              begin a new chat
-/system TEXT      change the system prompt and begin a new chat; without TEXT, none
-/set NAME=VALUE   change a sampling setting; without NAME, show all
-/attach FILE      put a text, code or PDF file before the next message; without FILE, none
-/prepare          read what is attached, or the chat so far, ahead of the next message
-/cache            what is kept of prompts; `/cache forget NAME` and `/cache clear` delete it
-/lora NAME=1      use an adapter at a strength, 0 for without; without NAME, show all
-/draft NAME       what guesses tokens ahead: a model, ngram, both, auto or none; without NAME, show all
-/model PATH       load another model, or `starter`; without PATH, load the same again
-/again            ask once more for the last reply, computed anew
-/continue         go on with the last reply
-/prompt           the chat as the model reads it
-/stats            the numbers of the last reply
-/quit             leave (also Ctrl-D)
-"""
-_KEYS_HELP = """
-Enter sends. Alt+Enter, or a backslash at the end of a line, begins a new line.
-Ctrl-C stops a reply; at an empty prompt, twice, it leaves."""
 
 _FAREWELL_HINT = "Press Ctrl-C again, or Ctrl-D, to leave."
 
@@ -76,6 +56,7 @@ class InteractiveChat:
         plan: what to begin with.
         documents: stand before the first message.
         prepares: whether they are read at once.
+        kept: where the chats go.
         read_line: stands in for the prompt, for tests; raises EOFError and KeyboardInterrupt as it does.
     """
 
@@ -88,6 +69,7 @@ class InteractiveChat:
         *,
         documents: tuple[Document, ...] = (),
         prepares: bool = False,
+        kept: KeptChats | None = None,
         read_line: Callable[[], str] | None = None,
     ) -> None:
         self._session = session
@@ -100,11 +82,12 @@ class InteractiveChat:
         self._history: list[ChatMessage] = []
         self._last: Answer | None = None
         self._has_draft = False
-        self._chat_id = ""
+        self._kept = kept or KeptChats()
+        self._chat = self._kept.begin()
         self._documents = documents
         self._prepares = prepares
         self._commands: dict[str, Callable[[str], None]] = {
-            "/help": lambda argument: print(wrapped(_HELP, indent=" " * 18) + wrapped(_KEYS_HELP)),
+            "/help": lambda argument: print(wrapped(COMMANDS_HELP, indent=" " * 18) + wrapped(KEYS_HELP)),
             "/new": self._new,
             "/system": self._system,
             "/set": self._set,
@@ -136,6 +119,7 @@ class InteractiveChat:
         print("Type a message, or /help.")
         num_ctrl_c = 0
         while True:
+            show_refusal(self._session.events)
             try:
                 line = self._read_line()
             except EOFError:
@@ -171,7 +155,7 @@ class InteractiveChat:
     # --- commands ---
 
     def _new(self, argument: str) -> None:
-        self._chat_id = uuid.uuid4().hex
+        self._chat = self._kept.begin()
         self._history = [ChatMessage(Role.SYSTEM, self._plan.system)] if self._plan.system else []
         if self._last is not None:
             print("A new chat.")
@@ -186,12 +170,12 @@ class InteractiveChat:
     def _set(self, argument: str) -> None:
         if not argument:
             for name in param_infos(SamplingParams):
-                print(f"  {name} = {_setting_text(self._plan.sampling, name)}")
+                print(f"  {name} = {setting_text(self._plan.sampling, name)}")
             return
         name, value = parse_setting(argument)
         fields = {field: getattr(self._plan.sampling, field) for field in SamplingParams.__struct_fields__}
         self._plan = dataclasses.replace(self._plan, sampling=SamplingParams(**(fields | {name: value})))
-        print(f"  {name} = {_setting_text(self._plan.sampling, name)}")
+        print(f"  {name} = {setting_text(self._plan.sampling, name)}")
 
     def _attach(self, argument: str) -> None:
         added = read_documents([argument.strip("'\"")]) if argument else ()
@@ -200,9 +184,7 @@ class InteractiveChat:
         print(wrapped(f"Before the next message: {names}." if names else "Nothing is attached."))
 
     def _prepare(self, argument: str) -> None:
-        self._session.forget_the_past()
-        if self._session.model is None:
-            self._load()
+        self._load_if_needed()
         with self._session.interrupted_by_ctrl_c(), without_echo():
             prepared = prepare(self._session, self._plan, self._history, self._documents, as_json=False)
         if prepared is None:
@@ -228,6 +210,8 @@ class InteractiveChat:
                 path=str(choice.path),
                 label=choice.label,
                 last_model=choice.last_model,
+                fingerprint=choice.fingerprint,
+                template_hash=choice.template_hash,
                 chat_format=self._store.load()[0].chat_formats.get(choice.last_model),
                 drafting=self._drafting_of(choice.last_model),
             )
@@ -243,14 +227,18 @@ class InteractiveChat:
         if not self._history or self._history[-1].role is not Role.ASSISTANT:
             print("There is no reply to ask for again.")
             return
-        finished = self._reply(tuple(self._history[:-1]), is_fresh=True)
+        self._load_if_needed()
+        finished = self._reply(self._chat.ask_again(self._plan), tuple(self._history[:-1]), is_fresh=True)
+        if finished.finish_reason is FinishReason.ABORT and not finished.text and not finished.thinking:
+            return  # stopped before it said anything: the reply that was there stays
         self._history[-1] = ChatMessage(Role.ASSISTANT, finished.text, finished.thinking)
 
     def _continue(self, argument: str) -> None:
         if not self._history or self._history[-1].role is not Role.ASSISTANT:
             print("There is no reply to go on with.")
             return
-        finished = self._reply(tuple(self._history), PromptMode.CONTINUE)
+        self._load_if_needed()
+        finished = self._reply(self._chat.go_on(self._plan), tuple(self._history), PromptMode.CONTINUE)
         if finished.finish_reason is FinishReason.STOP and not finished.text and not finished.thinking:
             print("The model has nothing to add.")
         half = self._history[-1]
@@ -307,18 +295,26 @@ class InteractiveChat:
 
     def _ask(self, text: str) -> None:
         question = ChatMessage(Role.USER, join_documents(self._documents, text))
-        finished = self._reply((*self._history, question))
+        self._load_if_needed()
+        finished = self._reply(self._chat.ask(question.content, text, self._plan), (*self._history, question))
         self._documents = ()
         # A reply that was stopped is part of the chat: the user has read it.
         self._history += [question, ChatMessage(Role.ASSISTANT, finished.text, finished.thinking)]
 
-    def _reply(
-        self, messages: tuple[ChatMessage, ...], mode: PromptMode = PromptMode.CHAT, *, is_fresh: bool = False
-    ) -> Finished:
-        """Ask, and print what comes."""
+    def _load_if_needed(self) -> None:
         self._session.forget_the_past()
         if self._session.model is None:  # the engine died, or a load was given up
             self._load()
+
+    def _reply(
+        self,
+        kept: KeptReply,
+        messages: tuple[ChatMessage, ...],
+        mode: PromptMode = PromptMode.CHAT,
+        *,
+        is_fresh: bool = False,
+    ) -> Finished:
+        """Ask, and print and keep what comes."""
         printed = ""
         printer = ReplyPrinter(is_terminal=True)
         answer: Answer | None = None
@@ -327,12 +323,13 @@ class InteractiveChat:
                 for item in self._session.ask(
                     messages,
                     self._plan.sampling,
-                    chat_id=self._chat_id,
+                    chat_id=self._chat.id,
                     adapters=self._plan.adapters,
                     options=msgspec.structs.replace(self._plan.prompt_options, mode=mode),
                     speculative=self._plan.drafting.params(self._plan.sampling),
                     is_fresh=is_fresh,
                 ):
+                    kept.take(item)
                     match item:
                         case TurnsDropped():
                             print(wrapped(dropped_sentence(item)))
@@ -343,14 +340,19 @@ class InteractiveChat:
                             # The first text takes the place of what was shown of the prefill.
                             print(shown if printed else f"\r\x1b[K{shown}", end="", flush=True)
                             printed += shown
-                            _show_live(item)
+                            show_live(item)
                         case Answer():
                             answer = self._last = item
+                            kept.finish(item.finished)
+            except EngineError as error:
+                kept.fail(error)
+                raise
             finally:
                 print(printer.end(), end="")
                 print("" if printed else "\r\x1b[K", end="\n" if printed and not printed.endswith("\n") else "")
-                _set_title("Fireside")
+                set_title("Fireside")
         if answer is None:
+            kept.give_up()
             raise KeyboardInterrupt
         if answer.finished.finish_reason is FinishReason.CONTEXT_FULL:
             print(wrapped(CONTEXT_FULL))
@@ -375,24 +377,3 @@ class InteractiveChat:
             used = metrics.num_prompt_tokens + metrics.num_generated_tokens
             parts.append(f"{used:,} of {self._session.model.n_ctx:,} tokens of context")
         return FormattedText([("class:bottom-toolbar", " " + "  ·  ".join(parts))])
-
-
-def _show_live(delta: Delta) -> None:
-    """Show the rate so far in the terminal's title: the text itself is not interrupted."""
-    if delta.decode_s > 0:
-        rate = (delta.num_generated_tokens - 1) / delta.decode_s
-        _set_title(f"{rate:.1f} tok/s, {delta.num_context_tokens:,} tokens")
-
-
-def _set_title(text: str) -> None:
-    if sys.stdout.isatty():
-        print(f"\x1b]0;{text}\x07", end="", flush=True)
-
-
-def _setting_text(sampling: SamplingParams, name: str) -> str:
-    value = getattr(sampling, name)
-    if isinstance(value, tuple):
-        return ",".join(f"{token}:{bias:g}" for token, bias in value) or "none"
-    if value is None:
-        return param_infos(SamplingParams)[name].none_label or "none"
-    return str(value) if isinstance(value, int) else f"{value:g}"

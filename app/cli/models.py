@@ -30,7 +30,6 @@ from models import (
     verify_file,
 )
 
-_NOT_BUILT = ("search", "download")
 _PROGRESS_STEP = 25  # files between two events of a scan
 
 
@@ -56,10 +55,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         action.add_argument("--json", action="store_true", help="print JSON Lines")
     add_fit_parser(actions)
     add_drafts_parser(actions)
-    for name in _NOT_BUILT:
-        later = actions.add_parser(name, help="not built yet")
-        later.add_argument("rest", nargs="*")
-        later.add_argument("--json", action="store_true")
 
 
 def run(options: argparse.Namespace, paths: Paths) -> ExitCode:
@@ -68,8 +63,6 @@ def run(options: argparse.Namespace, paths: Paths) -> ExitCode:
     Raises:
         AppError, ModelsError: it cannot be done.
     """
-    if options.action in _NOT_BUILT:
-        raise UsageError(f"`fireside models {options.action}` is not built yet.", "See `fireside models --help`.")
     actions = {
         "list": _list,
         "scan": _scan,

@@ -7,6 +7,7 @@ import traceback
 from typing import Any
 
 import app.errors
+from app.cli.terminal_text import on_one_line
 from app.errors import AppError
 from engine import EngineError, EngineUnavailable, InvalidParams, ModelLoadError, TurnsDropped
 from models import LibraryError, ModelsError, QuantizeError, QuantizeRefused
@@ -50,7 +51,7 @@ def exit_code_of(error: ShownError) -> ExitCode:
         return ExitCode.MODEL
     if isinstance(error, EngineUnavailable):
         return ExitCode.ENGINE_DIED
-    if isinstance(error, app.errors.WindowNotAnswering):
+    if isinstance(error, app.errors.WindowNotAnswering | app.errors.StoreError):
         return ExitCode.REQUEST_FAILED
     if isinstance(error, InvalidParams | AppError):
         return ExitCode.USAGE
@@ -73,9 +74,9 @@ def show_error(error: ShownError, *, debug: bool = False) -> None:
         traceback.print_exception(error, file=sys.stderr)
         if error.details:
             print(error.details, file=sys.stderr)
-    print(f"fireside: {error.message}", file=sys.stderr)
+    print(f"fireside: {on_one_line(error.message)}", file=sys.stderr)
     if error.hint:
-        print(error.hint, file=sys.stderr)
+        print(on_one_line(error.hint), file=sys.stderr)
 
 
 def report(error: Exception, *, as_json: bool, debug: bool) -> int:

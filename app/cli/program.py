@@ -5,20 +5,20 @@ import errno
 import faulthandler
 import importlib
 import logging
+import os
 import sys
 
 from app import __version__
 from app.cli.arguments import ArgumentParser, add_shared_flags
 from app.cli.display import qt_install_line, why_no_window
-from app.cli.streams import abandon_output
+from app.cli.streams import abandon_output, ended_in_order
 from app.errors import DataFolderError, UsageError
 from app.log import start_fault_log, start_log, stop_log
-from app.paths import Paths, find_paths
+from app.paths import DATA_DIR_VARIABLE, Paths, find_paths
 
 _LOG = logging.getLogger(__name__)
 _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)  # what a write ends with when there is no more room
 _COMMANDS = ("chat", "bench", "compare", "models", "quantize", "cache", "doctor")
-_NOT_BUILT = ("quality", "serve")
 _USAGE = """usage: fireside [options] [COMMAND ...]
 
 Without a command the window opens.
@@ -53,13 +53,13 @@ def run_program(arguments: list[str]) -> int:
             return 1
         from app.cli.outcome import report  # knows the errors of the engine, which `--help` has no use for
 
-        return report(error, as_json="--json" in arguments, debug="--debug" in arguments)
+        flags = arguments[: _end_of_flags(arguments)]
+        return report(error, as_json="--json" in flags, debug="--debug" in flags)
     return code
 
 
 def _run(arguments: list[str]) -> int:
-    # What follows `--` is a prompt, whatever it looks like.
-    end = arguments.index("--") if "--" in arguments else len(arguments)
+    end = _end_of_flags(arguments)
     parser = ArgumentParser(prog="fireside", add_help=False)
     add_shared_flags(parser)
     parser.add_argument("--version", action="store_true", help="show the version")
@@ -72,10 +72,9 @@ def _run(arguments: list[str]) -> int:
     if options.version:
         print(f"fireside {__version__}")
         return 0
-    if command in _NOT_BUILT:
-        raise UsageError(f"`fireside {command}` is not built yet.", "See `fireside --help` for what is.")
     if command is not None and command not in _COMMANDS:
-        raise UsageError(f"There is no command {command!r}.", "See `fireside --help`.")
+        what = "option" if command.startswith("-") else "command"
+        raise UsageError(f"There is no {what} {command!r}.", "See `fireside --help`.")
     paths = _find_paths(options.data_dir)
     handler, faults = start_log(paths, debug=options.debug), start_fault_log(paths)
     try:
@@ -92,6 +91,11 @@ def _run(arguments: list[str]) -> int:
             faults.close()
 
 
+def _end_of_flags(arguments: list[str]) -> int:
+    # What follows `--` is a prompt, whatever it looks like.
+    return arguments.index("--") if "--" in arguments else len(arguments)
+
+
 def _find_paths(data_dir: str | None) -> Paths:
     if data_dir is not None and not data_dir.strip():
         raise UsageError("The folder for the data has no name.", "Give one, as in `--data-dir DIR`.")
@@ -100,7 +104,7 @@ def _find_paths(data_dir: str | None) -> Paths:
         paths.create()
     except DataFolderError:
         # A folder the user chose must be usable; without one of the platform's, chatting still works.
-        if data_dir is not None:
+        if data_dir is not None or os.environ.get(DATA_DIR_VARIABLE):
             raise
     return paths
 
@@ -112,7 +116,8 @@ def _run_command(command: str, rest: list[str], options: argparse.Namespace, pat
     # The shared flags were taken out before, wherever they stood; here they are for the help.
     add_shared_flags(parser)
     parser.set_defaults(**vars(options))
-    return int(module.run(parser.parse_args(rest), paths))
+    with ended_in_order():
+        return int(module.run(parser.parse_args(rest), paths))
 
 
 def _open_window(options: argparse.Namespace, paths: Paths) -> int:

@@ -100,15 +100,17 @@ class ChatSession:
         memory: learns from replies what their models have taken.
 
     Attributes:
+        events: what the engine has sent.
         cache: what is kept of prompts from the next load on; None leaves it to the engine.
+        engine: what it said of itself when the model was loaded; None where nothing was to be learned of it.
         drafts: whether a person writes, with time between the messages to measure what drafting needs to know.
     """
 
     def __init__(self, client: EngineClient, *, memory: MemoryRecord | None = None) -> None:
         self._client = client
         self._memory = memory
-        self._features: str | None = None
-        self._events = EventQueue()
+        self.engine: EngineDescription | None = None
+        self.events = EventQueue()
         self._numbers = itertools.count(1)
         self._is_started = False
         self.model: ModelDescription | None = None
@@ -133,16 +135,16 @@ class ChatSession:
 
         A second one, before the first was answered, raises KeyboardInterrupt in the waiting thread.
         """
-        self._events.interrupt()
+        self.events.interrupt()
 
     def forget_the_past(self) -> None:
         """Take note of what came while nothing was waited for; a Ctrl-C that came too late stops nothing."""
-        for event in self._events.waiting():
+        for event in self.events.waiting():
             self._note(event)
 
     def interrupted_by_ctrl_c(self) -> AbstractContextManager[None]:
         """Let Ctrl-C stop the request that runs, instead of the program."""
-        return self._events.fed_by_ctrl_c()
+        return self.events.fed_by_ctrl_c()
 
     def load(self, path: str, params: ModelParams, known: KnownModels | None = None) -> Iterator[float]:
         """Load a model, yielding the share that is done; `model` describes it afterwards.
@@ -184,8 +186,8 @@ class ChatSession:
                     pass
         if self.was_interrupted:  # the load may have ended well before it was told
             raise KeyboardInterrupt
-        if self._memory is not None and self._features is None:
-            self._features = self.describe_engine().features
+        if self._memory is not None:
+            self.engine = self.describe_engine()
 
     def ask(
         self,
@@ -337,8 +339,8 @@ class ChatSession:
 
     def _learn(self, metrics: RequestMetrics) -> None:
         """Have the record note what the model has taken, if the reply tells."""
-        if self._memory is not None and self._features is not None and self.model is not None:
-            self._memory.note(self.model, metrics, features=self._features)
+        if self._memory is not None and self.engine is not None and self.model is not None:
+            self._memory.note(self.model, metrics, features=self.engine.features)
 
     def _next_id(self, what: str) -> str:
         return f"{what}-{next(self._numbers)}"
@@ -347,7 +349,7 @@ class ChatSession:
         """Send a command whose answer, if it has one, is not waited for."""
         if not self._is_started:
             self._is_started = True
-            self._client.start(self._events.put)
+            self._client.start(self.events.put)
         self._client.send(command)
 
     def _only_answer(self, command: _Asking, kind: type[_Answer]) -> _Answer:
@@ -366,7 +368,7 @@ class ChatSession:
     def _answers(self, request_id: str, give_up: Command | None) -> Iterator[Event]:
         """Yield the events of one request up to its final one."""
         while True:
-            event = self._events.wait()
+            event = self.events.wait()
             if isinstance(event, Interrupt):
                 if give_up is None or self.was_interrupted:
                     raise KeyboardInterrupt

@@ -14,6 +14,11 @@ def safe_text(text: str) -> str:
     return _UNSAFE.sub(_picture, text.replace("\r\n", "\n"))
 
 
+def on_one_line(text: str) -> str:
+    """Return `text` with its line breaks made safe too: a name of a file may hold them, and a sentence is one line."""
+    return safe_text(text.replace("\n", "\u2424"))
+
+
 def _picture(match: re.Match[str]) -> str:
     code = ord(match[0])
     if code < 0x20:
@@ -40,8 +45,3 @@ def one_line(text: str) -> str:
 
 def _num_columns() -> int:
     return shutil.get_terminal_size().columns
-
-
-def is_blank(text: str) -> bool:
-    """Return whether nothing of `text` can be seen: blanks, line breaks, zero-width characters."""
-    return all(c.isspace() or unicodedata.category(c) in ("Cc", "Cf") for c in text)

@@ -271,7 +271,7 @@ class ChatPresenter(QObject):
         title = chat.title
         self._window.top_bar.set_private(chat.is_private)
         self._window.chat_view.empty_state.set_private(chat.is_private)
-        self._window.top_bar.set_title(title or (self.tr("New private chat") if chat.is_private else ""))
+        self._window.top_bar.set_title(title)
         if chat.is_private:  # others see what windows are called
             title = self.tr("Private chat")
         line = isolated(shortened(title, 100)).replace("[*]", "[*][*]")  # where Qt would mark a change
@@ -291,6 +291,8 @@ class ChatPresenter(QObject):
         number = view.focused_number  # the message that has the keys may go away
         self._window.notices.dismiss("attempt")
         view.set_turns(self.conversation.turns)
+        if not self.conversation.is_busy:
+            self._readouts.show_path(self.conversation.last_reply)
         if number is not None:
             view.focus_number(number)
         self._find.look_again()

@@ -101,6 +101,7 @@ class ComparePresenter(QObject):
         self.page = page
         page.hide()
         page.closed.connect(lambda: window.show_page(None))
+        window.page_changed.connect(lambda now: window.top_bar.compare.setChecked(now is page))
         page.pause_toggled.connect(self._on_pause)
         page.stop_requested.connect(self._on_stop)
         page.again_requested.connect(self.run_again)

@@ -14,6 +14,7 @@ from app.desktop.bridge.engine_bridge import EngineBridge
 from app.desktop.session.chats import Chats
 from app.desktop.session.conversation import Conversation
 from app.desktop.session.model_session import ModelSession
+from app.desktop.session.opened_reading import OpenedReading
 from app.desktop.session.preparing import Preparing, Reading, ReadingState
 from app.desktop.widgets.composer_draft import Draft, read_draft
 from app.desktop.widgets.main_window import MainWindow
@@ -78,6 +79,7 @@ class DocumentPresenter(QObject):
         self._background = background
         self._show_notice = show_notice
         self._preparing = Preparing(bridge, model=model, chats=chats)
+        OpenedReading(self._preparing, model=model, chats=chats)
         self._openings: list[_Opening] = []
         self._counts: dict[str, int | None] = {}
         self._counting: dict[str, str] = {}  # request -> document

@@ -4,12 +4,13 @@ import dataclasses
 import logging
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypedDict
 
 from PySide6.QtCore import QObject
 
 from app.desktop.bridge.background import Background
 from app.desktop.bridge.engine_bridge import EngineBridge
+from app.desktop.model_fits import room_beside
 from app.desktop.rendering.plain import isolated, shortened
 from app.desktop.session.model_session import ModelSession, ModelState
 from app.desktop.session.user_settings import UserSettings
@@ -23,12 +24,22 @@ from engine import DraftDescription, DraftMode, ErrorInfo, ModelDescription, Mod
 
 if TYPE_CHECKING:
     from app.draft_models import DraftCandidate, DraftCheck, DraftFiles, FoundDrafts
+    from models import Room
 
 _LOG = logging.getLogger(__name__)
 _MAX_NAME = 60
 _NOTICE = "draft"
 _WITH_DRAFT = {DraftMode.OFF: DraftMode.MODEL, DraftMode.NGRAM: DraftMode.BOTH}
 _NEEDS_DRAFT = (DraftMode.MODEL, DraftMode.BOTH)
+
+
+class Conditions(TypedDict):
+    """How a pair of models is loaded; see DraftFiles."""
+
+    params: ModelParams
+    room: "Room"
+    n_gpu_layers: int | None
+    loaded: ModelDescription | None
 
 
 class DraftPresenter(QObject):
@@ -99,10 +110,10 @@ class DraftPresenter(QObject):
             self._looked_for = None
             self._panel.set_found((), note=self.tr("Load a model to see which others can draft for it."))
             return
-        target, params, path = chosen.path, self._model.params, self.choice.path
+        target, path, conditions = chosen.path, self.choice.path, self._conditions()
         self._looked_for = target
         self._background.run(
-            lambda: _found_with(self._opened(), target, path, params),
+            lambda: _found_with(self._opened(), target, path, conditions),
             lambda found: self._on_found(number, found),
             lambda error: self._on_not_found(number, error),
         )
@@ -111,9 +122,9 @@ class DraftPresenter(QObject):
         """Let a file of the user's draft, if it can."""
         chosen = self._model.chosen
         if chosen is not None:
-            target, params = chosen.path, self._model.params
+            target, conditions = chosen.path, self._conditions()
             self._background.run(
-                lambda: _candidate(path, self._opened().check(target, Path(path), params=params)),
+                lambda: _candidate(path, self._opened().check(target, Path(path), **conditions)),
                 lambda candidate: self._on_added(target, candidate),
                 self._on_fault,
             )
@@ -125,6 +136,17 @@ class DraftPresenter(QObject):
     @property
     def _model_key(self) -> str:
         return self._model.chosen.last_model if self._model.chosen is not None else ""
+
+    def _conditions(self) -> Conditions:
+        """Return how both are loaded, and the room there is for them at this moment."""
+        room = room_beside(self._bridge, read_bandwidth=self._settings.now.read_bandwidth)
+        is_loaded = self._model.state is ModelState.READY
+        return {
+            "params": self._model.params,
+            "room": room,
+            "n_gpu_layers": self.choice.n_gpu_layers,
+            "loaded": self._model.description if is_loaded else None,
+        }
 
     def _opened(self) -> "DraftFiles":
         """Return what looks at files; in the background."""
@@ -145,6 +167,7 @@ class DraftPresenter(QObject):
     def _on_place_chosen(self, n_gpu_layers: int | None) -> None:
         self._let_go()  # it is loaded again, in its new place
         self._keep(dataclasses.replace(self.choice, n_gpu_layers=n_gpu_layers))
+        self.look_again()  # what fits where is another thing now
 
     def _keep(self, choice: DraftChoice) -> None:
         if self._model_key:
@@ -215,9 +238,9 @@ class DraftPresenter(QObject):
             self._show_told()
             return
         self._panel.set_status(self.tr("Loading the draft model …"))
-        number, target, params = self._check, chosen.path, self._model.params
+        number, target, conditions = self._check, chosen.path, self._conditions()
         self._background.run(
-            lambda: self._opened().check(target, Path(path), params=params),
+            lambda: self._opened().check(target, Path(path), **conditions),
             lambda check: self._on_checked(number, path, check),
             self._on_fault,
         )
@@ -319,12 +342,12 @@ def files_beside_model() -> "DraftFiles":
     return DraftFiles()
 
 
-def _found_with(files: "DraftFiles", target: Path, path: str, params: ModelParams) -> "FoundDrafts":
+def _found_with(files: "DraftFiles", target: Path, path: str, conditions: Conditions) -> "FoundDrafts":
     """Return what could draft, and in any case what has become of the file that is chosen, wherever it lies."""
-    found = files.find(target, params=params)
+    found = files.find(target, **conditions)
     if not path or path in {str(candidate.path) for candidate in found.candidates}:
         return found
-    chosen = _candidate(path, files.check(target, Path(path), params=params))
+    chosen = _candidate(path, files.check(target, Path(path), **conditions))
     return dataclasses.replace(found, candidates=(chosen, *found.candidates))
 
 

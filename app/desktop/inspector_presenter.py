@@ -87,13 +87,23 @@ class InspectorPresenter(QObject):
         before, self._conversation = self._conversation, self._chats.current
         if before is not None and before is not self._conversation:
             before.reply_finished.disconnect(self._on_reply_finished)
+            before.path_changed.disconnect(self._on_path_changed)
         if before is not self._conversation:
             self._conversation.reply_finished.connect(self._on_reply_finished)
+            self._conversation.path_changed.connect(self._on_path_changed)
         self._parts.system_prompt.set_text(self._conversation.settings.system_prompt)
-        reply = self._conversation.last_reply
-        self._parts.sampling.show_used_seed(reply.metrics.seed if reply and reply.metrics else None)
+        self._show_seed()
         self._show_layers()
         self._counts.count_system(self._conversation)
+
+    def _show_seed(self) -> None:
+        reply = self._chats.current.last_reply
+        self._parts.sampling.show_used_seed(reply.metrics.seed if reply and reply.metrics else None)
+
+    def _on_path_changed(self) -> None:
+        if not self._chats.current.is_busy:  # else the numbers are those of the reply that is written
+            self._show_seed()
+            self._counts.count_system(self._chats.current)
 
     def _show_layers(self) -> None:
         app, model = self._settings.now.sampling, self._settings.model_sampling(self._model_key)

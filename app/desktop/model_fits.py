@@ -1,6 +1,7 @@
 """Whether models fit the memory that is free at this moment, loaded as the user loads them."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 import psutil
 
@@ -23,13 +24,18 @@ _FITS = {
 
 def look_at_memory(record: MemoryRecord, user: UserSettings, bridge: EngineBridge) -> MeasureFit:
     """Look at what is free now, counting what the loaded model gives back, and return what tells who fits in there."""
-    room = room_of(
+    room = room_beside(bridge, read_bandwidth=user.now.read_bandwidth, offset_bytes=record.offset_bytes())
+    return lambda infos: fit_figures(infos, user.load_params(str(infos[0].path)), room)
+
+
+def room_beside(bridge: EngineBridge, *, read_bandwidth: Mapping[str, Any], offset_bytes: int = 0) -> Room:
+    """Return what is free now, and what the loaded model gives back."""
+    return room_of(
         bridge.engine,
-        read_bandwidth=user.now.read_bandwidth,
-        offset_bytes=record.offset_bytes(),
+        read_bandwidth=read_bandwidth,
+        offset_bytes=offset_bytes,
         released_bytes=_released_bytes(bridge.worker_pid),
     )
-    return lambda infos: fit_figures(infos, user.load_params(str(infos[0].path)), room)
 
 
 def fit_figures(infos: Sequence[GGUFInfo], params: ModelParams, room: Room) -> FitFigures:

@@ -103,6 +103,7 @@ class WindowActions(QObject):
         install(window, self.shortcuts)
         self._connect_model()
         self._connect_widgets()
+        kept.refused.connect(lambda error: self._show_error("cache-refused", error, ()))
         picker.models_requested.connect(show_models)
         window.top_bar.compare_requested.connect(toggle_compare)
         self._on_model_changed()

@@ -40,7 +40,7 @@ def chat_keys(chat: ChatPresenter, window: MainWindow, send_key: SendKey) -> tup
         ),
         Shortcut(
             group=writing,
-            label=_tr("Have it read ahead"),
+            label=_tr("Prepare: have the documents read ahead"),
             keys=("Ctrl+Shift+P",),
             call=window.composer.pasted.reading.prepare_requested.emit,
         ),

@@ -60,6 +60,6 @@ def read_runs(connection: sqlite3.Connection, kind: str | None) -> list[Run]:
 def _read(text: str) -> dict[str, Any]:
     try:
         value = json.loads(text)
-    except ValueError:
+    except (ValueError, RecursionError):
         return {}
     return value if isinstance(value, dict) else {}

@@ -10,6 +10,7 @@ import sqlite3
 from collections.abc import Iterator
 
 from app.store.records import Hit
+from engine import clean_text
 
 MAX_GRAM = 3
 NUM_HITS = 200
@@ -84,7 +85,7 @@ def search(
     connection: sqlite3.Connection, text: str, *, num_hits: int = NUM_HITS, includes_trash: bool = False
 ) -> list[Hit]:
     """Return where titles, messages and their thinking hold `text`: titles first, then the newest messages first."""
-    sought = text.strip()
+    sought = clean_text(text).strip()
     if not sought:
         return []
     needle = fold(sought)

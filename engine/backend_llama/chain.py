@@ -10,6 +10,7 @@ import numpy.typing as npt
 
 from engine.backend import Distribution
 from engine.backend_llama.library import library
+from engine.backend_llama.vocabulary import LlamaVocabulary
 from engine.errors import DecodeFailed, InvalidParams
 from engine.params import SamplingParams
 from engine.sampling import chain_of, num_remembered, selector_of
@@ -29,6 +30,7 @@ class LogitSource(Protocol):
     context: Any
     vocab: Any
     n_vocab: int
+    vocabulary: LlamaVocabulary
 
     def output_index(self, row: int) -> int:
         """Return llama.cpp's index of a row's logits."""
@@ -57,10 +59,12 @@ def _dry(site: _Site, multiplier: float, base: float, allowed_length: float, las
 
 
 def _temperature(site: _Site, temperature: float, delta: float, exponent: float) -> Any:
-    temperature = max(temperature, _MIN_TEMPERATURE)
+    lowest = max(temperature - delta, _MIN_TEMPERATURE)
+    highest = max(temperature + delta, lowest)
     if delta > 0.0:
-        return library().llama_sampler_init_temp_ext(temperature, delta, exponent)
-    return library().llama_sampler_init_temp(temperature)
+        # It moves between these two, and llama.cpp takes their middle and how far away they are.
+        return library().llama_sampler_init_temp_ext((highest + lowest) / 2, (highest - lowest) / 2, exponent)
+    return library().llama_sampler_init_temp(lowest)
 
 
 _BUILDERS: dict[str, Callable[..., Any]] = {
@@ -137,7 +141,12 @@ class NativeChain:
         self.native = self._library.llama_sampler_chain_init(self._library.llama_sampler_chain_default_params())
         if biases is not None:
             self._add(self._library.llama_sampler_init_logit_bias(source.n_vocab, len(biases), biases))
+        self._penalties: int | None = None  # its place, where it must not hear of some tokens
+        self._spared: frozenset[int] = frozenset()
         for step in chain_of(params):
+            if step.name == "penalties" and params.spare_line_breaks:
+                self._penalties = self._library.llama_sampler_chain_n(self.native)
+                self._spared = source.vocabulary.layout_ids
             self._add(_BUILDERS[step.name](site, *step.arguments(params)))
         # Before the selector is there: it would take the prompt for its own choices.
         if (window := num_remembered(params)) > 0:
@@ -151,9 +160,19 @@ class NativeChain:
         """Work on candidates; takes a pointer to llama.cpp's array."""
         self._library.llama_sampler_apply(self.native, candidates)
 
+    @property
+    def is_plain(self) -> bool:
+        """Whether llama.cpp may remember tokens for it."""
+        return self._penalties is None
+
     def accept(self, token: int) -> None:
         """Remember a token that was taken."""
-        self._library.llama_sampler_accept(self.native, token)
+        if token not in self._spared:
+            self._library.llama_sampler_accept(self.native, token)
+            return
+        for place in range(self._library.llama_sampler_chain_n(self.native)):
+            if place != self._penalties:
+                self._library.llama_sampler_accept(self._library.llama_sampler_chain_get(self.native, place), token)
 
     def close(self) -> None:
         """Free it."""

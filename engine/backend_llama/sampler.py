@@ -94,10 +94,13 @@ class ChainSampler(NativeSampler):
 
     def sample(self, row: int, proposal: Proposal | None = None) -> int:
         """See Sampler; to draw and compare has the right distribution for any draft."""
+        if not self._chain.is_plain:
+            token = self.choose(row)
+            self.accept(token)
+            return token
         self._numbers.check(self._source, row)
         index = self._source.output_index(row)
-        token: int = self._library.llama_sampler_sample(self._chain.native, self._source.context, index)
-        return token
+        return int(self._library.llama_sampler_sample(self._chain.native, self._source.context, index))
 
     def choose(self, row: int, allowed: Indices | None = None) -> int:
         """See Chooser."""

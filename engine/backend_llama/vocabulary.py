@@ -1,6 +1,7 @@
 """A model's tokens: read once at load, then plain lookups."""
 
 import ctypes
+import functools
 from typing import Any
 
 from engine.backend_llama.library import library
@@ -41,6 +42,11 @@ class LlamaVocabulary:
         self.eos_text = self._text(eos)
         self.adds_bos = bool(self._library.llama_vocab_get_add_bos(self.handle))
         self.adds_space = self._library.llama_vocab_type(self.handle) == _SPM and self._adds_space()
+
+    @functools.cached_property
+    def layout_ids(self) -> frozenset[int]:
+        """Tokens that are line breaks and nothing else, and those that end a reply."""
+        return self.end_ids.union(t for t, piece in enumerate(self.pieces) if piece and not piece.strip(b"\r\n"))
 
     def tokenize(self, text: str, *, parse_special: bool) -> list[int]:
         """See Vocabulary."""

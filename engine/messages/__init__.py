@@ -2,6 +2,7 @@
 
 from engine.messages.cache import (
     CacheDescribed,
+    CacheRefused,
     ClearCache,
     DescribeCache,
     ForgetChats,
@@ -87,6 +88,7 @@ __all__ = [
     "BareLoopRun",
     "BuildImportance",
     "CacheDescribed",
+    "CacheRefused",
     "CacheTypeRow",
     "CacheTypesMeasured",
     "CancelLoad",

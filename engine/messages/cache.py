@@ -2,6 +2,7 @@
 
 import msgspec
 
+from engine.errors import ErrorInfo
 from engine.metrics import CacheSource
 from engine.params import CacheParams
 
@@ -40,7 +41,7 @@ class ForgetNamed(msgspec.Struct, frozen=True, kw_only=True, tag=True):
 
 
 class OpenChat(msgspec.Struct, frozen=True, kw_only=True, tag=True):
-    """Begin to read what is kept of a chat on disk: it is about to be gone on with."""
+    """Bring back what is kept of a chat while nothing is computed: it is about to be gone on with."""
 
     chat_id: str
 
@@ -92,8 +93,14 @@ class PrepareCancelled(msgspec.Struct, frozen=True, kw_only=True, tag=True):
     request_id: str
 
 
+class CacheRefused(msgspec.Struct, frozen=True, kw_only=True, tag=True):
+    """What was read cannot be kept on disk; told once, by the first thing that is refused. Replies go on."""
+
+    error: ErrorInfo
+
+
 class CacheDescribed(msgspec.Struct, frozen=True, kw_only=True, tag=True):
-    """Answer to DescribeCache and ClearCache.
+    """Answer to DescribeCache and ClearCache, once what was to be forgotten before is deleted.
 
     Attributes:
         ram_bytes, max_ram_bytes: of snapshots in memory; 0 without a model.

@@ -172,7 +172,8 @@ class Prepare(msgspec.Struct, frozen=True, kw_only=True, tag=True):
         messages: of the chat, up to the place where a question goes. The last one, where it is the user's, is one that
             the question is written behind, as a document that stands before it.
         options, adapters: as of the Generate that is to come; a beginning that is too long is refused.
-        name: what it is called in CacheDescribed, and forgotten by; several may have one.
+        name: what it is called in CacheDescribed, and forgotten by; several may have one. Empty for a chat that was
+            opened: it is kept as if a reply had read it, and given up when a request of that chat comes.
         chat_id: with whose chat it is dropped; None where it is of no chat, and stays until it is forgotten by name.
         is_private: whether nothing of it may be written to disk.
     """

@@ -5,7 +5,7 @@ import enum
 import msgspec
 
 from engine.errors import ErrorInfo
-from engine.messages.cache import CacheDescribed, PrepareCancelled, Prepared
+from engine.messages.cache import CacheDescribed, CacheRefused, PrepareCancelled, Prepared
 from engine.messages.described import (
     BareLoopRun,
     CacheTypesMeasured,
@@ -305,6 +305,7 @@ Event = (
     | ImportanceBuilt
     | ImportanceCancelled
     | CacheDescribed
+    | CacheRefused
     | DraftSet
     | Prepared
     | PrepareCancelled

@@ -108,6 +108,18 @@ class SamplingParams(msgspec.Struct, frozen=True, kw_only=True):
             step=16,
         ),
     ] = 64
+    spare_line_breaks: Annotated[
+        int,
+        ParamInfo(
+            label="Spare line breaks",
+            help="1 keeps the penalties of the repeat window off line breaks and end tokens, so that lists keep their "
+            "lines and turns end. 0 counts them like all others.",
+            minimum=0,
+            maximum=1,
+            step=1,
+            is_advanced=True,
+        ),
+    ] = 0
     max_tokens: Annotated[
         int | None,
         ParamInfo(

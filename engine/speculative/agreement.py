@@ -24,11 +24,14 @@ class Agreement:
     Args:
         backend: of the target.
         memory: learns from it.
+
+    Attributes:
+        model: the draft model.
     """
 
     def __init__(self, backend: Backend, model: ModelDrafter, memory: AcceptanceMemory) -> None:
         self._backend = backend
-        self._model = model
+        self.model = model
         self._memory = memory
         tokens = backend.vocabulary.tokenize(bundled_text(), parse_special=False)
         spacing = max(len(tokens) // _NUM_PIECES, 1)
@@ -84,17 +87,17 @@ class Agreement:
             confidences.append(confidence)
             return True
 
-        sampler = self._model.new_sampler(SamplingParams(temperature=0.0), 0)
+        sampler = self.model.new_sampler(SamplingParams(temperature=0.0), 0)
         try:
             for number, token in enumerate(said):
                 if not is_wanted():
                     break
                 tokens = piece[: len(piece) - len(said) + number + 1]
-                draft = self._model.draft(seq_id, tokens, max_tokens=1, goes_on=goes_on, sampler=sampler)
+                draft = self.model.draft(seq_id, tokens, max_tokens=1, goes_on=goes_on, sampler=sampler)
                 if not draft or len(confidences) != len(is_right) + 1:
                     break
                 is_right.append(draft[0].token == token)
         finally:
             sampler.close()
-            self._model.forget(seq_id)
+            self.model.forget(seq_id)
         return is_right, confidences[: len(is_right)]

@@ -86,6 +86,7 @@ class Calibration:
             if not reads_text:
                 seconds = self._seconds(slot, num_rows)
             elif self.agreement is not None:
+                self.agreement.model.set_threads(self._threads)
                 self.agreement.step(
                     slot.seq_id,
                     lambda rows: self._times.expected(rows, num_threads=count),

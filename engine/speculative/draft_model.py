@@ -14,6 +14,7 @@ from engine.errors import CannotTrim, DecodeFailed, DraftMismatch
 from engine.messages import MemoryKind
 from engine.params import SamplingParams
 from engine.speculative.step_times import DraftTimes
+from engine.threads import StepThreads
 
 _LOG = logging.getLogger(__name__)
 _MAX_SIZE_DIFFERENCE = 128  # of vocabularies that are padded to another length
@@ -113,9 +114,9 @@ class ModelDrafter:
             self.forget(0)
         return times
 
-    def set_threads(self, count: int) -> None:
-        """Say with how many threads the target computes."""
-        count = self._n_threads or count
+    def set_threads(self, threads: StepThreads, *, is_strict: bool = False) -> None:
+        """Compute the next steps with the threads that are left to it; see StepThreads."""
+        count = threads.of_draft(self._n_threads, is_strict=is_strict)
         self.backend.set_threads(count, count)
 
     def new_sampler(self, params: SamplingParams, seed: int) -> DraftSampler:

@@ -109,6 +109,7 @@ class Referee:
         num_room: int = MAX_ROWS,
         num_other_rows: int = 0,
         num_other_tokens: float = 0.0,
+        num_replies: int = 1,
     ) -> Choice:
         """Return what the next step is to do.
 
@@ -121,9 +122,10 @@ class Referee:
             num_room: most tokens that may be drafted: what is left of the context and of the token limit.
             num_other_rows: of neighbours in the same step.
             num_other_tokens: that these are expected to bring.
+            num_replies: in the step.
         """
         self._proposal, self._plan, self._was_asked = ngram, None, False
-        table, rows = self._times.table(num_threads=num_threads), 1 + num_other_rows
+        table, rows = self._times.table(num_threads=num_threads, num_replies=num_replies), 1 + num_other_rows
         if table is None or rows >= MAX_ROWS:
             return PLAIN
         draft = self._draft_times
@@ -140,11 +142,18 @@ class Referee:
                 num_reads.append(num_draft_fresh)
             choice, plan = self._drafted(choice, plan, num_reads, num_expected_tokens) or (choice, plan)
         self._is_on = choice.arm is not Arm.PLAIN and not choice.is_probe
-        is_due = self._since_plain >= _BASELINE_EVERY or self._times.is_unsettled(num_threads=num_threads)
-        if self._is_on and is_due:
+        if choice.arm is not Arm.PLAIN and self._needs_baseline(num_threads, num_replies):
             choice = Choice(Arm.PLAIN, is_baseline=True)
         self._plan = plan
         return choice
+
+    def _needs_baseline(self, num_threads: int, num_replies: int) -> bool:
+        """Return whether a plain step has to tell, before the next draft, what plain ones take now."""
+        times = self._times
+        if num_replies > 1 and not times.has_plain(num_threads=num_threads, num_replies=num_replies):
+            return True
+        is_unsettled = times.is_unsettled(num_threads=num_threads, num_replies=num_replies)
+        return self._is_on and (self._since_plain >= _BASELINE_EVERY or is_unsettled)
 
     def _foretold(self, plan: Plan, ngram: NgramProposal) -> tuple[Choice, Plan]:
         """Return the best draft from the chat, or a plain step."""
@@ -282,6 +291,7 @@ class Referee:
         num_accepted: int = 0,
         confidences: Sequence[float] = (),
         num_draft_read: int = 0,
+        num_sampled: int | None = None,
         company: Company | None = None,
     ) -> None:
         """Take what came of the step that was chosen last.
@@ -294,6 +304,8 @@ class Referee:
             confidences: that `goes_on` was asked with, for the tokens that were drafted.
             num_draft_read: tokens the draft model has read, that which it begins with included; where it drew nothing
                 after a long reading, it goes on with that at a later step.
+            num_sampled: what plain decoding would have taken a step each for, where those are not `tokens`: one that
+                ends the reply is none of these, and some of them nobody chose.
             company: of the step, None where the reply was alone.
         """
         plan, proposal = self._plan, self._proposal
@@ -311,7 +323,8 @@ class Referee:
             self._account.note_plain(step_s, company)
             return
         self._since_plain += 1
-        worth = plan.worth(len(tokens))
+        num_tokens = len(tokens) if num_sampled is None else num_sampled
+        worth = plan.worth(num_tokens)
         # A draft model that has much to read may do so over several steps, which are as good as plain.
         is_reading = choice.arm is Arm.MODEL and not self._was_asked and num_draft_read > _MODEST_READ
         is_exploring, read_s = plan.is_exploring, draft_s if is_reading else plan.reading_s(num_draft_read)
@@ -323,7 +336,7 @@ class Referee:
             plain_s=plan.base,
             worth=worth,
             seconds=step_s + draft_s,
-            num_tokens=len(tokens),
+            num_tokens=num_tokens,
             read_s=read_s,
             is_exploring=is_exploring,
             company=company,

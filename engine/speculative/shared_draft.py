@@ -22,7 +22,7 @@ class Asked(NamedTuple):
 
     sequence: Sequence
     drafting: Drafting
-    tokens: list[int]
+    tokens: Items[int]
 
     @property
     def seq_id(self) -> int:

@@ -5,34 +5,36 @@ import time
 from collections import OrderedDict
 from collections.abc import Callable, Iterable
 from collections.abc import Sequence as Items
-from typing import NamedTuple
 
 from engine.backend import AdapterKey, Backend, BatchPart, Proposal, StateKeys
 from engine.errors import CannotTrim
 from engine.kv_cache import KVCache
 from engine.messages import MemoryKind
 from engine.params import MAX_DRAFT, DraftMode
+from engine.sampled_rows import Sampled
 from engine.scheduler import PlannedPart
 from engine.sequence import Sequence
 from engine.speculative.acceptance import AcceptanceMemory
-from engine.speculative.account import ARMS_OF, Arm, Company
+from engine.speculative.account import ARMS_OF, Arm
 from engine.speculative.agreement import Agreement
 from engine.speculative.calibration import Calibration
+from engine.speculative.chat_tokens import ChatTokens
 from engine.speculative.draft_model import ModelDrafter
 from engine.speculative.drafting import Drafting
 from engine.speculative.ngram import NgramIndex
 from engine.speculative.referee import Choice, Referee
 from engine.speculative.shared_draft import Asked, draft_together
-from engine.speculative.step_times import DraftTimes, StepTimes
+from engine.speculative.step_times import STRICT_THREADS, DraftTimes, StepTimes
 from engine.speculative.strict import NUM_CELLS, strict_max
+from engine.speculative.told_steps import ToldSteps
 from engine.threads import StepThreads
 
 _LOG = logging.getLogger(__name__)
-_MAX_INDEXES = 8  # chats whose index is kept for their next message; about 1.3 MB for 8,000 tokens each
+# Chats whose index is kept for their next message, and tokens of all of these: about 10 MB.
+_MAX_INDEXES, _MAX_INDEXED_TOKENS = 8, 65_536
 _FIRST_USUAL_TOKENS = 200  # of a reply, before one has ended
 _FEWEST_LEFT = 32
 _RESTING_STEPS = 16
-_STRICT_THREADS = 0  # by which times of strict replies are known: their steps with drafts take more than plain ones
 _FRESH_TOKENS = 32  # the latest, where reading all of a chat would not pay; more is dear to try
 
 _NO_MODEL = "There is no draft model beside this model."
@@ -40,15 +42,6 @@ _NOT_YET = "The draft model is still being loaded."
 _NO_WAY_BACK = "This model's memory cannot take refused drafts back, so nothing is drafted."
 _REPRODUCIBLE = "A reproducible reply is computed token by token."
 _ROUNDED = "This model rounds several tokens at once otherwise than one by one, so strict drafting cannot draft."
-
-
-class _Noted(NamedTuple):
-    """What a step brought one reply."""
-
-    sequence: Sequence
-    drafting: Drafting
-    num_drafted: int
-    num_accepted: int
 
 
 class Speculator:
@@ -85,11 +78,7 @@ class Speculator:
         self._with_model: set[Drafting] = set()  # of running replies, those that the draft model drafts for
         self._is_strict = False  # the step that is computed
         self._num_resting = 0
-        self._num_rows = 0  # of the step that is computed, where it tells something
-        self._num_tokens = self._num_replies = 0  # of that step
-        self._began_at = 0.0
-        self._drafting_s = 0.0  # before it, for all of its replies
-        self._noted: list[_Noted] = []  # replies whose rows were sampled, while those of others are not
+        self._steps = ToldSteps(self._times, lambda: self.clock())
         self._usual_tokens = _FIRST_USUAL_TOKENS
         kind = backend.description.memory
         self._reason = "" if kind in (MemoryKind.PLAIN, MemoryKind.WINDOW) else _NO_WAY_BACK
@@ -116,6 +105,8 @@ class Speculator:
             self._model.close()
         self._model, self.awaits_model = model, False
         self.model_keys = None if model is None else model.backend.state_keys
+        if model is not None:
+            model.set_threads(self._threads)
         self._draft_times = DraftTimes() if model is None or not is_idle else model.measured_times()
         self._memory = AcceptanceMemory()
         self.calibration.agreement = None if model is None else Agreement(self._backend, model, self._memory)
@@ -182,45 +173,23 @@ class Speculator:
         drafting = [item for item in running if item.drafting is not None and item.drafting.referee is not None]
         takes_turns = any(item.adapters != running[0].adapters for item in running)
         if not drafting or takes_turns or not all(item.is_decoding for item in running):
-            self._drafting_s = 0.0  # for a step that was not done
+            self._steps.drafting_s = 0.0  # for a step that was not done
             return
         began = self.clock()
         self._draft(drafting, len(running), num_threads)
-        if any(item.drafting and item.drafting.choice.arm is not Arm.PLAIN for item in drafting):
-            self._drafting_s += self.clock() - began
+        self._steps.drafting_s += self.clock() - began
 
     def begin_step(self, planned: Items[PlannedPart]) -> None:
         """Note that a step begins, and whether it tells what steps of its kind take."""
-        self._num_rows = 0
-        self._noted.clear()
-        if any(sequence.drafting for sequence, _ in planned):
-            is_prefill = any(len(part.tokens) != 1 + part.num_drafted for _, part in planned)
-            self._num_rows = 0 if is_prefill else sum(1 + part.num_drafted for _, part in planned)
-            self._num_replies = self._num_tokens = len(planned)
-            self._began_at = self.clock()
+        self._steps.begin(planned)
 
-    def note_sampled(self, sequence: Sequence, part: BatchPart, *, num_accepted: int) -> None:
-        """Take what came of the rows of one reply; it is told to its referee with the step, or when the reply ends.
-
-        Args:
-            num_accepted: drafted tokens that it took.
-        """
-        drafting = sequence.drafting
-        if drafting is None or drafting.referee is None or not self._num_rows:
-            return
-        drafting.count(part.num_drafted, num_accepted)
-        self._num_tokens += len(sequence.generated) - drafting.num_generated - 1
-        self._noted.append(_Noted(sequence, drafting, part.num_drafted, num_accepted))
+    def note_sampled(self, sequence: Sequence, part: BatchPart, sampled: Sampled) -> None:
+        """Take what came of the rows of one reply; it is told to its referee with the step, or when the reply ends."""
+        self._steps.note_sampled(sequence, part, sampled)
 
     def end_step(self, *, num_threads: int) -> None:
         """Learn what the step took, now that all of its rows were sampled."""
-        if self._num_rows:
-            seconds = self.clock() - self._began_at
-            for noted in self._noted:
-                self._tell(noted, seconds, num_threads)
-            self._times.observe(self._num_rows, seconds, num_threads=self._known_by(num_threads))
-            self._drafting_s = 0.0
-        self._noted.clear()
+        self._steps.end(num_threads=self._known_by(num_threads))
 
     def rest(self) -> None:
         """Draft nothing for some steps: the memory had no room for one with drafts."""
@@ -232,18 +201,22 @@ class Speculator:
         drafting = sequence.drafting
         if drafting is None:
             return
-        for noted in [item for item in self._noted if item.sequence is sequence]:  # its account is asked for now
-            self._noted.remove(noted)
-            self._tell(noted, self.clock() - self._began_at, self._threads.count)
+        self._steps.end_reply(sequence, num_threads=self._known_by(self._threads.count))
         drafting.close()
         self._with_model.discard(drafting)
-        self._usual_tokens += (len(sequence.generated) - self._usual_tokens) // 4
+        if sequence.generated:  # one that failed or was given up before says nothing
+            self._usual_tokens += (len(sequence.generated) - self._usual_tokens) // 4
         if drafting.index is not None and sequence.prompt.chat_id is not None and not sequence.is_private:
             drafting.begin_step(sequence.generated)
             self._indexes[sequence.prompt.chat_id] = drafting.index
             self._indexes.move_to_end(sequence.prompt.chat_id)
-            while len(self._indexes) > _MAX_INDEXES:
+            while len(self._indexes) > 1 and self._keeps_too_much:
                 self._indexes.popitem(last=False)
+
+    @property
+    def _keeps_too_much(self) -> bool:
+        num_tokens = sum(len(index) for index in self._indexes.values())
+        return len(self._indexes) > _MAX_INDEXES or num_tokens > _MAX_INDEXED_TOKENS
 
     def forget(self, chat_ids: Iterable[str] | None) -> None:
         """Drop what is known of some chats, or of all; the slots are without them by now."""
@@ -261,31 +234,6 @@ class Speculator:
         """Free the draft model."""
         self.set_model(None)
 
-    def _tell(self, noted: _Noted, step_s: float, num_threads: int) -> None:
-        """Tell a reply's referee what the step brought and took, and what a plain one would have taken all of them."""
-        drafting = noted.drafting
-        assert drafting.referee is not None
-        tokens = noted.sequence.generated[drafting.num_generated :]
-        plain_s = None
-        if self._num_rows > self._num_replies:  # otherwise this one was plain
-            plain_s = self._times.expected(self._num_replies, num_threads=self._known_by(num_threads))
-        drafting.referee.note(
-            drafting.choice,
-            tokens,
-            step_s=step_s,
-            draft_s=drafting.draft_s,
-            num_drafted=noted.num_drafted,
-            num_accepted=noted.num_accepted,
-            confidences=drafting.confidences[: noted.num_drafted],
-            num_draft_read=drafting.num_read,
-            company=Company(
-                plain_s=step_s if plain_s is None else plain_s,
-                others_s=max(self._drafting_s - drafting.draft_s, 0.0),
-                num_other_rows=self._num_rows - noted.num_drafted - 1,
-                num_other_tokens=self._num_tokens - len(tokens),
-            ),
-        )
-
     def _draft(self, drafting: Items[Sequence], num_running: int, num_threads: int) -> None:
         """Ask the referees of the replies that may have drafts, and have these drafted."""
         num_cells = self._cache.n_ctx - self._cache.num_used_cells - num_running
@@ -294,7 +242,8 @@ class Speculator:
         num_expected = 0
         asked: list[Asked] = []
         for sequence in drafting:
-            item = self._choose(sequence, num_free, num_threads, num_other_rows=num_running + num_expected - 1)
+            num_other_rows = num_running + num_expected - 1
+            item = self._choose(sequence, num_free, num_threads, num_other_rows=num_other_rows, num_replies=num_running)
             choice = item.drafting.choice
             if choice.is_baseline:
                 self._draft_nothing(drafting)
@@ -305,9 +254,7 @@ class Speculator:
             num_free -= choice.num_tokens
             num_expected += len(sequence.proposals)
         if asked and self._model is not None:
-            first = asked[0].sequence
-            count = self._backend.description.n_threads if first.is_strict else num_threads
-            self._model.set_threads(count)
+            self._model.set_threads(self._threads, is_strict=asked[0].sequence.is_strict)
             draft_together(self._model, asked, read_s=self._draft_times.read_s, clock=self.clock)
 
     def _draft_nothing(self, sequences: Items[Sequence]) -> None:
@@ -316,7 +263,9 @@ class Speculator:
             if sequence.drafting is not None:
                 sequence.drafting.choice = Choice(Arm.PLAIN)
 
-    def _choose(self, sequence: Sequence, num_free: int, num_threads: int, *, num_other_rows: int) -> Asked:
+    def _choose(
+        self, sequence: Sequence, num_free: int, num_threads: int, *, num_other_rows: int, num_replies: int
+    ) -> Asked:
         """Have a referee choose, and propose what the chat foretells where that is chosen."""
         drafting, slot = sequence.drafting, sequence.slot
         assert drafting is not None
@@ -329,7 +278,7 @@ class Speculator:
         room = room if num_left is None else min(room, num_left - 1)
         ngram = drafting.index.propose(room) if drafting.index is not None and room > 0 else None
         behind = fresh = None
-        tokens: list[int] = []
+        tokens: Items[int] = ()
         if drafting.sampler is not None and self._model is not None and room > 0:
             tokens = self._tokens_to_read(sequence)
             behind = 1 + self._model.num_behind(slot.seq_id, tokens)
@@ -343,6 +292,7 @@ class Speculator:
             num_room=max(room, 0),
             num_other_rows=num_other_rows,
             num_other_tokens=num_other_rows,
+            num_replies=num_replies,
         )
         if choice.arm is Arm.NGRAM and ngram is not None:
             sequence.proposals = [Proposal(token) for token in ngram.tokens[: choice.num_tokens]]
@@ -352,15 +302,13 @@ class Speculator:
         return Asked(sequence, drafting, tokens)
 
     def _known_by(self, num_threads: int) -> int:
-        return _STRICT_THREADS if self._is_strict else num_threads
+        return STRICT_THREADS if self._is_strict else num_threads
 
-    def _tokens_to_read(self, sequence: Sequence) -> list[int]:
+    def _tokens_to_read(self, sequence: Sequence) -> ChatTokens:
         """Return the tokens of a reply that the draft model goes by."""
         assert sequence.slot is not None
         assert sequence.drafting is not None
-        tokens = sequence.slot.tokens[sequence.drafting.first :]
-        tokens.append(sequence.generated[-1])
-        return tokens
+        return ChatTokens(sequence.slot.tokens, sequence.generated[-1], first=sequence.drafting.first)
 
     def _index(self, sequence: Sequence) -> NgramIndex:
         """Return an index of the prompt: the one that the chat's last message left, where its tokens are the same."""

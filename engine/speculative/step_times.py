@@ -5,8 +5,10 @@ No clock in here: whoever runs a step tells how long it took. One object serves 
 
 import itertools
 import math
+from typing import NamedTuple
 
 MAX_ROWS = 64
+STRICT_THREADS = 0  # by which times of strict replies are known: their steps with drafts take more than plain ones
 # Rows worth measuring before the first reply, the most telling first; between them is interpolated.
 CALIBRATION_ROWS = (1, 2, 4, 8, 1, 3, 6, 16, 1, 5, 12, 33)
 
@@ -112,52 +114,99 @@ class _Rows:
         self.shape = [usual * math.exp(residual) for usual, residual in zip(_USUAL_SHAPE, drawn, strict=True)]
 
 
+class _Company(NamedTuple):
+    """What the times of steps differ by, beside their rows."""
+
+    num_threads: int
+    num_replies: int
+
+
 class StepTimes:
-    """Expected seconds of a step of one model by its rows, at each thread count."""
+    """Expected seconds of a step of one model by its rows, at each thread count and for each number of replies.
+
+    A row of another reply has a cache of its own to look at, and is not what a further row of the same one is. So steps
+    of several replies are known apart, by the rows beyond one of each: what lone ones take is only where they begin.
+    """
 
     def __init__(self) -> None:
-        self._counts: dict[int, _Rows] = {}
+        self._known: dict[_Company, _Rows] = {}
+        self._plain_at: dict[tuple[bool, int], int] = {}  # threads of the last plain step, by the number of replies
 
-    def observe(self, num_rows: int, seconds: float, *, num_threads: int = 1) -> None:
+    def observe(self, num_rows: int, seconds: float, *, num_threads: int = 1, num_replies: int = 1) -> None:
         """Learn from a finished step, once a step; steps with parts of a prompt do not belong here.
 
         Args:
             num_rows: tokens in the step, of all its replies; each asked for logits.
             seconds: decoding, and choosing a token from each row.
         """
-        if seconds > 0 and num_rows > 0:
-            self._of(num_threads).observe(num_rows, seconds)
+        if seconds <= 0 or not 0 < num_replies <= num_rows:
+            return
+        company = _Company(num_threads, num_replies)
+        if company not in self._known:
+            self._known[company] = _Rows(self._first_residuals(company))
+        self._known[company].observe(num_rows - num_replies + 1, seconds)
+        if num_rows == num_replies:
+            self._plain_at[num_threads == STRICT_THREADS, num_replies] = num_threads
 
-    def expected(self, num_rows: int, *, num_threads: int = 1) -> float | None:
+    def expected(self, num_rows: int, *, num_threads: int = 1, num_replies: int = 1) -> float | None:
         """Return the seconds a step should take now, None before any step was seen at this thread count."""
-        rows = self._counts.get(num_threads)
-        return rows.seconds(num_rows) if rows is not None and rows.numbers else None
+        rows = self._known.get(_Company(num_threads, num_replies))
+        if rows is not None and rows.numbers:
+            return rows.seconds(num_rows - num_replies + 1)
+        return self.expected(num_rows, num_threads=num_threads) if num_replies > 1 else None
 
-    def table(self, *, num_threads: int = 1) -> list[float] | None:
-        """Return the expected seconds by rows, 0 to MAX_ROWS; None as for `expected`."""
-        rows = self._counts.get(num_threads)
+    def table(self, *, num_threads: int = 1, num_replies: int = 1) -> list[float] | None:
+        """Return the expected seconds by rows of all replies, 0 to MAX_ROWS; None as for `expected`."""
+        rows = self._known.get(_Company(num_threads, num_replies))
         if rows is None or not rows.numbers:
-            return None
+            return self.table(num_threads=num_threads) if num_replies > 1 else None
         scale = math.exp(rows.level)
         seconds = [scale * ratio for ratio in rows.shape]
         seconds[1] = math.exp(rows.base)
-        return seconds
+        return (seconds[1:2] * num_replies + seconds[1:])[: MAX_ROWS + 1]
 
-    def is_unsettled(self, *, num_threads: int = 1) -> bool:
+    def has_plain(self, *, num_threads: int = 1, num_replies: int = 1) -> bool:
+        """Return whether a step of so many replies was seen in which none had a draft."""
+        return (num_threads == STRICT_THREADS, num_replies) in self._plain_at
+
+    def plain(self, *, num_threads: int = 1, num_replies: int = 1) -> float | None:
+        """Return the seconds of a step of so many replies in which none has a draft, with the threads such steps take.
+
+        It is one that was seen. Until there was, those of fewer replies tell: that is too little, and what drafts gain
+        is told too low.
+
+        Args:
+            num_threads: of the step beside which it is put; plain ones may take others.
+        """
+        is_strict = num_threads == STRICT_THREADS
+        for number in range(num_replies, 0, -1):
+            threads = self._plain_at.get((is_strict, number))
+            if threads is not None:
+                return self.expected(number, num_threads=threads, num_replies=number)
+        return self.expected(1, num_threads=num_threads)
+
+    def is_unsettled(self, *, num_threads: int = 1, num_replies: int = 1) -> bool:
         """Return whether steps have begun to differ so much that a plain one should tell what is usual now."""
-        rows = self._counts.get(num_threads)
+        rows = self._known.get(_Company(num_threads, num_replies))
         return rows is not None and (rows.has_jumped or bool(rows.far.get(1)))
 
     def is_calibrated(self, *, num_threads: int = 1) -> bool:
         """Return whether plain steps and three other row counts were seen."""
-        rows = self._counts.get(num_threads)
+        rows = self._known.get(_Company(num_threads, 1))
         return rows is not None and rows.numbers.get(1, 0) >= 2 and len(rows.numbers) > 3
 
-    def _of(self, num_threads: int) -> _Rows:
-        if num_threads not in self._counts:
-            nearest = min(self._counts, key=lambda count: abs(count - num_threads), default=None)
-            self._counts[num_threads] = _Rows(None if nearest is None else self._counts[nearest].residuals)
-        return self._counts[num_threads]
+    def _first_residuals(self, company: _Company) -> dict[int, float] | None:
+        """Return what steps of a kind that was not seen have in common with others."""
+        same = [known for known in self._known if known.num_replies == company.num_replies]
+        if same:
+            return self._known[min(same, key=lambda known: abs(known.num_threads - company.num_threads))].residuals
+        alone = self.table(num_threads=company.num_threads)
+        if alone is None:
+            return None
+        first = alone[min(company.num_replies, MAX_ROWS)]
+        most = MAX_ROWS - company.num_replies + 1
+        further = {rows: alone[company.num_replies + rows - 1] / first for rows in CALIBRATION_ROWS if rows <= most}
+        return {rows: math.log(ratio / _USUAL_SHAPE[rows]) for rows, ratio in further.items()}
 
 
 class DraftTimes:

@@ -40,8 +40,6 @@ SETTINGS: list[dict[str, Any]] = [
     {"top_k": 1},
 ]
 
-
-SEEDS, MOST = (1,), 40
 _KEPT = 1  # a sequence
 _kept: list[int] = []
 
@@ -101,9 +99,17 @@ def reply_to(
     return text.decode("utf-8", "replace"), how
 
 
+def lengths(short: int, long: int) -> Any:
+    """Return what repeats a test with replies of so many tokens, the long ones in `make soak`."""
+    return pytest.mark.parametrize("most", [short, pytest.param(long, marks=pytest.mark.soak)], ids=["short", "long"])
+
+
+@lengths(20, 80)
 @pytest.mark.parametrize("settings", SETTINGS, ids=str)
-def test_reply_stays_inside_its_grammar_whatever_the_settings(backend: LlamaBackend, settings: dict[str, Any]) -> None:
-    text, how = reply_to(backend, SamplingParams(grammar=JSON, **settings))
+def test_reply_stays_inside_its_grammar_whatever_the_settings(
+    backend: LlamaBackend, settings: dict[str, Any], most: int
+) -> None:
+    text, how = reply_to(backend, SamplingParams(grammar=JSON, **settings), most=most)
     matcher = new_matcher(SamplingParams(grammar=JSON), TokenTable(backend.vocabulary))
     assert matcher is not None
     assert text and matcher.take_text(text.encode())
@@ -183,7 +189,7 @@ def test_choosing_again_follows_the_probabilities_of_what_is_allowed(backend: Ll
     )
     logits = backend.logits(0)
     expected = 1 / (1 + np.exp(float(logits[b] - logits[a])))
-    count = 600
+    count = 300
     chosen = []
     table = TokenTable(backend.vocabulary)
     for seed in range(count):
@@ -218,14 +224,14 @@ def test_reply_to_a_schema_is_valid(backend: LlamaBackend, schema: dict[str, obj
         assert len(value) in (2, 3) and set(value) <= {"Käse", "日本"}
 
 
+@lengths(24, 120)
 @pytest.mark.parametrize("case", CASES, ids=IDS)
-def test_reply_is_valid_whatever_the_schema(backend: LlamaBackend, case: tuple[Any, ...]) -> None:
+def test_reply_is_valid_whatever_the_schema(backend: LlamaBackend, case: tuple[Any, ...], most: int) -> None:
     schema, is_right, *_ = case
     params = SamplingParams(json_schema=json.dumps(schema), temperature=1.0)
-    for seed in SEEDS:
-        text, how = reply_to(backend, params, most=MOST, seed=seed)
-        if how != "length":
-            assert is_right(json.loads(text)), text
+    text, how = reply_to(backend, params, most=most, seed=1)
+    if how != "length":
+        assert is_right(json.loads(text)), text
 
 
 @pytest.mark.parametrize(

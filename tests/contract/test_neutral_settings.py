@@ -48,6 +48,56 @@ def test_penalty_that_is_off_is_as_if_it_were_not_there(backend: LlamaBackend, t
     assert off == tokens_of(backend, SamplingParams(temperature=temperature, repeat_penalty=1.3, samplers=without))
 
 
+@pytest.mark.parametrize("is_drafted", [False, True], ids=["plain", "drafted"])
+@pytest.mark.parametrize("temperature", [0.0, 0.001], ids=["greedy", "nearly greedy"])
+def test_lines_are_not_lost_to_a_penalty_when_line_breaks_are_spared(
+    backend: LlamaBackend, temperature: float, is_drafted: bool
+) -> None:
+    """What was said is but line breaks and ends of turns: a penalty changes the choice unless they are spared."""
+    newline = backend.vocabulary.tokenize("\n", parse_special=False)[0]
+    end = next(iter(backend.vocabulary.end_ids))
+    said = [newline, end] * 40
+    backend.seq_rm(0, 0)
+    lines = backend.vocabulary.tokenize("- red\n- green\n- blue\n- white\n- black", parse_special=False)
+    backend.decode([BatchPart(0, 0, lines, wants_logits=True)])
+    raised = ((newline, 8.0), (end, 7.0))
+    found = []
+    for spared in (0, 1):
+        params = SamplingParams(
+            temperature=temperature,
+            repeat_penalty=1.3,
+            frequency_penalty=2.0,
+            logit_bias=raised,
+            spare_line_breaks=spared,
+        )
+        sampler = backend.new_sampler(params, 1, said, is_drafted=is_drafted)
+        found.append([sampler.sample(0) for _ in range(8)])
+        sampler.close()
+    assert newline not in found[0]
+    assert found[1] == [newline] * 8
+
+
+@pytest.mark.parametrize("spared", [0, 1])
+def test_other_tokens_are_penalised_as_ever_when_line_breaks_are_spared(backend: LlamaBackend, spared: int) -> None:
+    backend.seq_rm(0, 0)
+    words = backend.vocabulary.tokenize("one two three one two three one two", parse_special=False)
+    backend.decode([BatchPart(0, 0, words, wants_logits=True)])
+    tokens = []
+    for strength in (0.0, 2.0):
+        params = SamplingParams(
+            temperature=0,
+            frequency_penalty=strength,
+            presence_penalty=strength,
+            logit_bias=((words[1], 30.0),),
+            spare_line_breaks=spared,
+        )
+        sampler = backend.new_sampler(params, 1, words * 8)
+        tokens.append(sampler.sample(0))
+        sampler.close()
+    assert tokens[0] == words[1]
+    assert tokens[1] not in words
+
+
 @pytest.mark.parametrize(
     "settings",
     [

@@ -221,6 +221,7 @@ class NoNumbers:
 
     def __init__(self, real: LlamaBackend) -> None:
         self.context, self.vocab, self.n_vocab = real.context, real.vocab, real.n_vocab
+        self.vocabulary = real.vocabulary
 
     def output_index(self, row: int) -> int:
         """See LogitSource."""

@@ -27,7 +27,7 @@ from tests.support.tiny_models import TINY_MODELS
 _NOT_PLAIN = [name for name, model in TINY_MODELS.items() if model.memory is not MemoryKind.PLAIN]
 _PLAIN = [name for name in TINY_MODELS if name not in _NOT_PLAIN]
 _WINDOWED = ["gemma3", "gpt-oss", "lfm2-window"]
-NUM_OPERATIONS = 60
+NUM_OPERATIONS = 40
 
 
 @pytest.fixture(scope="session")
@@ -102,7 +102,7 @@ def test_replies_are_those_of_a_cold_context_when_four_chats_run_at_once(matrix:
         texts = matrix.texts
         system = texts.words("system", 40)
         chats = [Chat(system, ()) for _ in range(4)]
-        for turn in range(3):
+        for turn in range(2):
             asked = [texts.words("user", 5 + 17 * ((n + turn) % 4), 4 * turn + n) for n in range(4)]
             numbers = []
             for index, (chat, user) in enumerate(zip(chats, asked, strict=True)):
@@ -198,9 +198,9 @@ def test_step_is_one_micro_batch_when_layers_have_windows(name: str, tiny_folder
     with contextlib.closing(Matrix(name, tiny_folder)) as matrix, contextlib.closing(matrix.bench(n_ctx=2048)) as bench:
         texts = matrix.texts
         numbers = []
-        for seed in range(8):
+        for seed in range(6):
             chat = Chat(texts.words("system", 5, seed), ())
-            numbers.append(bench.send(**matrix.prompt(chat, texts.words("user", 90, seed)), max_tokens=30))
+            numbers.append(bench.send(**matrix.prompt(chat, texts.words("user", 60, seed)), max_tokens=20))
             for _ in range(4):
                 bench.step()
         bench.run()

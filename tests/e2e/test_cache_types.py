@@ -17,6 +17,7 @@ from engine import (
     SamplingParams,
 )
 from tests.support.engine_driver import EngineDriver
+from tests.support.gguf_files import write_tiny_model
 from tests.support.tiny_models import TINY_MODELS
 
 TYPES = ("f16", "q8_0", "q4_0", "f32")
@@ -26,9 +27,9 @@ CHOICES = [
     for type_k, type_v, flash in itertools.product(TYPES, TYPES, FlashAttention)
     if type_v not in QUANTISED or flash is not FlashAttention.OFF
 ]
-# Loads of the starter take a while: single precision is tried with what is chosen where nothing is said.
-USUAL_CHOICES = [
-    choice for choice in CHOICES if "f32" not in str(choice.values[0]) or choice.values[1] is FlashAttention.AUTO
+# Loads of the starter take a while: each type is tried with it on either side, and each choice of flash attention.
+STARTER_CHOICES = [
+    choice for choice in CHOICES if choice.id in ("f16-f32-flash off", "q8_0-q4_0-flash auto", "q4_0-f16-flash on")
 ]
 
 
@@ -44,6 +45,12 @@ def driver(tiny: Path) -> Iterator[EngineDriver]:
 def tiny(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Return a model whose heads of 16 numbers are half a block."""
     return TINY_MODELS["llama"].write(tmp_path_factory.mktemp("models") / "tiny.gguf")
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return a model whose heads of 64 numbers are two blocks, as those of the starter."""
+    return write_tiny_model(tmp_path_factory.mktemp("models") / "whole.gguf", n_embd=256, n_head=4)
 
 
 @pytest.fixture(scope="module")
@@ -64,12 +71,23 @@ def described(driver: EngineDriver, path: Path, params: ModelParams) -> ModelDes
     return loaded.description
 
 
-@pytest.mark.parametrize(("pair", "flash"), USUAL_CHOICES)
+@pytest.mark.parametrize(("pair", "flash"), STARTER_CHOICES)
 def test_pair_ends_in_a_reply_of_the_starter(
     driver: EngineDriver, starter_path: Path, pair: tuple[str, str], flash: FlashAttention
 ) -> None:
+    check_is_kept(driver, starter_path, pair, flash)
+
+
+@pytest.mark.parametrize(("pair", "flash"), CHOICES)
+def test_pair_ends_in_a_reply_of_a_model_whose_heads_are_whole_blocks(
+    driver: EngineDriver, whole: Path, pair: tuple[str, str], flash: FlashAttention
+) -> None:
+    check_is_kept(driver, whole, pair, flash)
+
+
+def check_is_kept(driver: EngineDriver, path: Path, pair: tuple[str, str], flash: FlashAttention) -> None:
     params = ModelParams(n_ctx=256, n_threads=1, type_k=pair[0], type_v=pair[1], flash_attn=flash)
-    found = described(driver, starter_path, params)
+    found = described(driver, path, params)
     assert (found.type_k, found.type_v, found.notices) == (*pair, ())
 
 
@@ -117,8 +135,8 @@ def test_latent_attention_takes_one_type_for_both(
     ("n_batch", "n_ubatch", "n_seq_max"), [(1, 1, 1), (1, 512, 1), (1, 8192, 4), (64, 512, 4), (512, 1, 4)], ids=str
 )
 def test_batches_of_odd_sizes_end_in_a_reply(
-    driver: EngineDriver, starter_path: Path, n_batch: int, n_ubatch: int, n_seq_max: int
+    driver: EngineDriver, whole: Path, n_batch: int, n_ubatch: int, n_seq_max: int
 ) -> None:
     params = ModelParams(n_ctx=256, n_threads=1, n_batch=n_batch, n_ubatch=n_ubatch, n_seq_max=n_seq_max)
-    found = described(driver, starter_path, params)
+    found = described(driver, whole, params)
     assert found.n_batch >= found.n_ubatch >= n_seq_max

@@ -70,13 +70,13 @@ def test_a_count_is_obeyed_when_the_user_has_set_one(
 ) -> None:
     assert isinstance(driver.load(str(starter_path), ModelParams(n_ctx=1024, n_threads=2)), ModelLoaded)
     neighbours.append(subprocess.Popen([sys.executable, "-c", _SPIN]))
-    reply = driver.reply("Say hello.", sampling=SamplingParams(temperature=0, max_tokens=12))
+    reply = driver.reply("Say hello.", sampling=SamplingParams(temperature=0, max_tokens=6))
     assert reply.metrics.num_threads == 2
     assert _changes(driver) == []
 
 
 @pytest.mark.parametrize(
-    ("num_sentences", "num_tokens"), [(10, 24), pytest.param(30, 40, marks=pytest.mark.soak)], ids=["short", "long"]
+    ("num_sentences", "num_tokens"), [(5, 12), pytest.param(30, 40, marks=pytest.mark.soak)], ids=["short", "long"]
 )
 def test_a_reproducible_text_is_the_same_when_a_neighbour_spins_and_others_are_answered(
     driver: EngineDriver,

@@ -74,10 +74,8 @@ def _prompt(driver: EngineDriver, *messages: ChatMessage) -> str:
     return rendered.text
 
 
-def test_system_prompt_is_folded_in_once_when_the_template_refuses_it(
-    driver: EngineDriver, starter_path: Path, tmp_path: Path
-) -> None:
-    description = _load(driver, edit_gguf(starter_path, tmp_path / "a.gguf", set={_KEY: _NO_SYSTEM + CHATML}))
+def test_system_prompt_is_folded_in_once_when_the_template_refuses_it(driver: EngineDriver, tmp_path: Path) -> None:
+    description = _load(driver, write_tiny_model(tmp_path / "a.gguf", chat_template=_NO_SYSTEM + CHATML))
     assert [notice for notice in description.notices if "system prompt" in notice] == [
         "This model's template takes no system prompt: it is put in front of the first message."
     ]
@@ -86,10 +84,8 @@ def test_system_prompt_is_folded_in_once_when_the_template_refuses_it(
     assert driver.reply(_SYSTEM, _HI, sampling=_GREEDY).text
 
 
-def test_chat_out_of_turn_is_answered_when_the_template_insists_on_turns(
-    driver: EngineDriver, starter_path: Path, tmp_path: Path
-) -> None:
-    _load(driver, edit_gguf(starter_path, tmp_path / "a.gguf", set={_KEY: _TURNS + CHATML}))
+def test_chat_out_of_turn_is_answered_when_the_template_insists_on_turns(driver: EngineDriver, tmp_path: Path) -> None:
+    _load(driver, write_tiny_model(tmp_path / "a.gguf", chat_template=_TURNS + CHATML))
     greeting = ChatMessage(Role.ASSISTANT, "Welcome!")
     assert _prompt(driver, greeting, _HI, _HI) == "<|im_start|>user\nhi\n\nhi<|im_end|>\n<|im_start|>assistant\n"
     for chat in ((_HI, _HI), (greeting, _HI), (_SYSTEM, greeting, _HI), (_SYSTEM, _HI, _HI)):
@@ -108,10 +104,8 @@ def test_date_is_printed_and_later_turns_work_when_the_template_asks_for_it(
         driver.reply(_HI, sampling=_GREEDY)
 
 
-def test_known_format_answers_when_the_file_has_no_template(
-    driver: EngineDriver, starter_path: Path, tmp_path: Path
-) -> None:
-    description = _load(driver, edit_gguf(starter_path, tmp_path / "a.gguf", remove={_KEY}))
+def test_known_format_answers_when_the_file_has_no_template(driver: EngineDriver, tmp_path: Path) -> None:
+    description = _load(driver, write_tiny_model(tmp_path / "a.gguf", chat_template=None))
     assert not description.has_chat_template
     assert [notice for notice in description.notices if "the ChatML format is used" in notice]
     reply = driver.reply(_SYSTEM, _HI, sampling=_GREEDY)
@@ -120,10 +114,10 @@ def test_known_format_answers_when_the_file_has_no_template(
 
 
 def test_prompt_is_as_long_as_with_the_template_when_the_known_format_is_the_same(
-    driver: EngineDriver, starter_path: Path, tmp_path: Path
+    driver: EngineDriver, tmp_path: Path
 ) -> None:
-    given = edit_gguf(starter_path, tmp_path / "given.gguf", set={_KEY: CHATML})
-    missing = edit_gguf(starter_path, tmp_path / "missing.gguf", remove={_KEY})
+    given = write_tiny_model(tmp_path / "given.gguf")
+    missing = write_tiny_model(tmp_path / "missing.gguf", chat_template=None)
     counts = []
     for path in (given, missing):
         _load(driver, path)
@@ -148,8 +142,8 @@ def test_slow_template_costs_a_second_and_not_one_for_each_form_of_the_chat(
     driver.reply(_HI, sampling=_GREEDY)
 
 
-def test_empty_chat_is_refused_and_the_next_is_answered(driver: EngineDriver, starter_path: Path) -> None:
-    _load(driver, starter_path)
+def test_empty_chat_is_refused_and_the_next_is_answered(driver: EngineDriver, tmp_path: Path) -> None:
+    _load(driver, write_tiny_model(tmp_path / "a.gguf"))
     assert driver.wait_failed(driver.generate()).error.error == "RequestError"
     assert driver.reply(_HI, sampling=_GREEDY).text
 
@@ -208,8 +202,8 @@ def test_base_model_says_what_can_be_chosen_and_completes(driver: EngineDriver, 
     assert _reply(driver, (_HI,), PromptOptions(chat_format="completion")).token_ids
 
 
-def test_broken_template_gives_way_to_a_known_format(driver: EngineDriver, starter_path: Path, tmp_path: Path) -> None:
-    description = _load(driver, edit_gguf(starter_path, tmp_path / "a.gguf", set={_KEY: "{% for %}"}))
+def test_broken_template_gives_way_to_a_known_format(driver: EngineDriver, tmp_path: Path) -> None:
+    description = _load(driver, write_tiny_model(tmp_path / "a.gguf", chat_template="{% for %}"))
     assert description.chat_format == "ChatML"
     assert [notice for notice in description.notices if "ChatML format is used instead" in notice]
     assert _reply(driver, (_HI,), PromptOptions()).text

@@ -4,6 +4,7 @@ import threading
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
+import pytest
 from PySide6.QtCore import Qt
 from PySide6.QtTest import QTest
 from pytestqt.qtbot import QtBot
@@ -21,6 +22,7 @@ from app.settings import Settings
 from engine import EngineClient, InprocClient
 from tests.gui.scripted_engine import ScriptedClient, find_default_model
 from tests.gui.scripted_shelf import ScriptedShelf
+from tests.support.template_thread import render_templates_here
 
 QUICK = "fake:n_words=12"
 OTHER = "fake:n_words=20"
@@ -51,6 +53,8 @@ class CompareHand:
         source: type[CompareSource] = FakeSource,
     ) -> None:
         self.qtbot = qtbot
+        self._patch = pytest.MonkeyPatch()
+        render_templates_here(self._patch)
         self.paths: Paths = find_paths(str(data_dir))
         self.paths.create()
         self.parts: WindowParts = build_window(
@@ -117,3 +121,4 @@ class CompareHand:
                 thread.join(10)
         self.window.deleteLater()
         self.parts.bridge.deleteLater()
+        self._patch.undo()

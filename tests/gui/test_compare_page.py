@@ -149,10 +149,13 @@ def test_stopped_run_is_gone_on_with_at_once(hand: CompareHand) -> None:
     hand.qtbot.waitUntil(lambda: "reply 2 of 2" in hand.page.told, timeout=20_000)
     QTest.mouseClick(hand.page.stop_button, Qt.MouseButton.LeftButton)
     hand.qtbot.waitUntil(lambda: not hand.is_running, timeout=20_000)
-    assert not hand.page.columns.send_button.isEnabled()
+    assert not hand.page.columns.message_edit.isEnabled()
     QTest.mouseClick(hand.page.pause_button, Qt.MouseButton.LeftButton)
     hand.qtbot.waitUntil(lambda: hand.page.told == "Done: 2 replies.", timeout=20_000)
     assert all(len(hand.said(number)) == 2 for number in range(2))
+    assert hand.page.columns.message_edit.isEnabled()
+    assert not hand.page.columns.send_button.isEnabled(), "there is nothing to send yet"
+    QTest.keyClicks(hand.page.columns.message_edit, "more")
     assert hand.page.columns.send_button.isEnabled()
 
 

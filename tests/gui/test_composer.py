@@ -12,6 +12,7 @@ from pytestqt.qtbot import QtBot
 from app.desktop.theme.theme import Theme
 from app.desktop.widgets.composer import Composer
 from app.desktop.widgets.composer_text import MAX_PASTE_CHARS
+from app.desktop.widgets.key_names import key_name
 from app.settings import SendKey
 from tests.gui.staged_composer import compose, paste, stage
 
@@ -155,7 +156,7 @@ def test_send_key_while_composing_is_left_to_the_input_method(
 
 def test_button_tells_the_send_key(composer: Composer) -> None:
     composer.set_send_key(SendKey.MOD_ENTER)
-    assert composer.button.toolTip() == "Send (Ctrl+Return)"
+    assert composer.button.toolTip() == f"Send ({key_name('Ctrl+Return')})"
 
 
 def test_placeholder_is_the_given_one(composer: Composer) -> None:

@@ -169,7 +169,7 @@ def test_tokens_are_asked_for_again_in_another_chat(composer: Composer, counted:
         (0, {}, "0 tokens", ""),
         (1, {}, "1 token", ""),
         (1234, {}, "1,234 tokens", ""),
-        (1234, {"n_ctx": 4096}, "1,234 / 4,096", "Tokens of the conversation"),
+        (1234, {"n_ctx": 4096}, "1,234 / 4,096 tokens", "Tokens of the conversation"),
         (4216, {"n_ctx": 4096, "num_over": 120}, "120 tokens over the context", "oldest turns will be left out"),
         (4097, {"num_over": 1}, "1 token over the context", "oldest turns will be left out"),
         (4216, {"num_over": 120, "is_alone_too_long": True}, "120 tokens over the context", "message alone"),

@@ -49,13 +49,13 @@ def hover(row: Any) -> None:
 
 def choose(row: Any, label: str) -> None:
     menu = row.menu()
-    next(action for action in menu.actions() if action.text() == label).trigger()
+    next(action for action in menu.actions() if action.text().partition("\t")[0] == label).trigger()
     menu.deleteLater()
 
 
 def labels(row: Any) -> list[str]:
     menu = row.menu()
-    found = [action.text() for action in menu.actions() if action.text()]
+    found = [action.text().partition("\t")[0] for action in menu.actions() if action.text()]
     menu.deleteLater()
     return found
 

@@ -4,6 +4,7 @@ import functools
 import types
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 from PySide6.QtCore import Qt
@@ -76,12 +77,12 @@ class Files:
             candidate(ALIEN, reason=REASON, hint="Choose a smaller model of the same family."),
         )
 
-    def find(self, target: Path, *, params: ModelParams | None = None) -> types.SimpleNamespace:
+    def find(self, target: Path, **_: Any) -> types.SimpleNamespace:
         return types.SimpleNamespace(
             reason="", hint="", notes=(), candidates=self.candidates, suggestion=self.candidates[0]
         )
 
-    def check(self, target: Path, draft: Path, *, params: ModelParams | None = None) -> DraftCheck:
+    def check(self, target: Path, draft: Path, **_: Any) -> DraftCheck:
         return self.checks.get(str(draft), DraftCheck(memory_bytes=1))
 
 
@@ -161,7 +162,7 @@ def test_chat_text_drafts_when_nothing_was_chosen(open_desk: Callable[..., Desk]
     desk.reply("one", "answer")
     assert wanted(desk) == SpeculativeParams(mode=DraftMode.AUTO)
     assert desk.client.count(SetDraft) == 0
-    assert desk.window.inspector.section("drafting").head.summary == "Auto"
+    assert desk.window.inspector.section("drafting").head.summary == "Automatic"
     row(desk, "good")
     assert "good may pay" in panel_of(desk).suggestion
 

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -10,7 +11,7 @@ from app.desktop.widgets.draft_panel import DraftPanel
 from app.draft_models import DraftCandidate, DraftCheck, FoundDrafts
 from app.errors import ModelFileMissing
 from app.settings import Settings
-from engine import DraftDescription, DraftMode, DraftSet, LoadModel, ModelLoaded, ModelParams, SetDraft
+from engine import DraftDescription, DraftMode, DraftSet, LoadModel, ModelLoaded, SetDraft
 from tests.gui.scripted_engine import Choice, Desk, describe
 
 pytestmark = pytest.mark.qt_log_ignore("plugin does not support", "propagateSizeHints")
@@ -30,11 +31,11 @@ class Files:
         self.checked: list[Path] = []
         self.missing: set[str] = set()
 
-    def find(self, target: Path, *, params: ModelParams | None = None) -> FoundDrafts:
+    def find(self, target: Path, **_: Any) -> FoundDrafts:
         found = (_candidate(path, self._look(path)) for path in (GOOD, OTHER, ALIEN))
         return FoundDrafts(target=None, candidates=tuple(found))  # type: ignore[arg-type]
 
-    def check(self, target: Path, draft: Path, *, params: ModelParams | None = None) -> DraftCheck:
+    def check(self, target: Path, draft: Path, **_: Any) -> DraftCheck:
         self.checked.append(target)
         return self._look(str(draft))
 

@@ -259,6 +259,6 @@ def test_chart_has_at_most_five_points_a_second_and_a_fixed_length(bench: Bench)
 
 def test_head_of_the_model_tells_device_and_context_while_it_is_closed(bench: Bench) -> None:
     bench.load_panel.set_params(ModelParams(), describe(n_ctx=8192, device="CUDA0", n_gpu_layers=2))
-    assert bench.inspector.section("model").head.summary == "CUDA0 · 8,192"
+    assert bench.inspector.section("model").head.summary == "CUDA0 · 8,192 tokens"
     bench.load_panel.set_params(ModelParams(), None)
     assert bench.inspector.section("model").head.summary == ""

@@ -3,6 +3,7 @@
 import time
 
 import msgspec
+from PySide6.QtCore import QPoint
 from PySide6.QtWidgets import QApplication
 
 from app.desktop.widgets.elided_label import ElidedLabel
@@ -38,6 +39,20 @@ def shown(desk: Desk) -> KeptDocuments:
 def names(documents: KeptDocuments) -> list[str]:
     labels = [label for row in documents.rows.rows for label in row.findChildren(ElidedLabel)]
     return [label.whole.split(" · ")[0] for label in labels]
+
+
+def test_rows_end_where_the_settings_end(desk: Desk) -> None:
+    documents = shown(desk)
+    page = desk.window.findChild(SettingsPage)
+    documents.show_kept(described(3))
+    assert page is not None
+    ends = [page.row("zoom").control, documents.rows]
+    for is_wide in (True, False):
+        desk.window.resize(1000 if is_wide else 420, 700)
+        QApplication.processEvents()
+        control, rows = (part.mapTo(page, QPoint(part.width(), 0)).x() for part in ends)
+        assert (control == rows) is is_wide
+        assert rows > control or is_wide, "in a narrow window they have all of it"
 
 
 def test_each_turn_of_the_window_is_short_when_many_are_kept(desk: Desk) -> None:

@@ -79,7 +79,7 @@ def test_it_is_marked_while_it_is_shown_and_not_after(kept_desk: Desk) -> None:
     bar, empty = kept_desk.window.top_bar, kept_desk.view.empty_state
     assert (bar.is_private, bar.title) == (False, "New chat")
     kept_desk.parts.actions.new_private_chat()
-    assert (bar.is_private, bar.title) == (True, "New private chat")
+    assert (bar.is_private, bar.title) == (True, "New chat")
     assert "gone when you close it" in empty.text
     assert "memory only" in kept_desk.composer.text_edit.placeholderText()
     kept_desk.reply("a secret", "kept")

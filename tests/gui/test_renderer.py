@@ -179,6 +179,10 @@ def test_only_three_schemes_are_links(target: str, expected: bool) -> None:
         ("from $2bn to $4bn", "from $2bn to $4bn"),
         ("US$5, $AAPL, $HOME", "US$5, $AAPL, $HOME"),
         ("**$1.50** and $2", "$1.50 and $2"),
+        ("$PATH:$HOME/bin", "$PATH:$HOME/bin"),
+        ('"$A"/"$B"', '"$A"/"$B"'),
+        ("$a-${b} and $(c),$(d)", "$a-${b} and $(c),$(d)"),
+        ("$5-$10, US$5/US$6", "$5-$10, US$5/US$6"),
         (r"\(x^2\)", r"\(x^2\)"),
         (r"\(a_1 * b_2 * c\)", r"\(a_1 * b_2 * c\)"),
         ("$$x^2$$", "$$x^2$$"),
@@ -309,3 +313,23 @@ def test_confirmation_shows_the_real_target(desk: Any) -> None:
     assert desk.opened == ["https://x.example/path?q=1"]
     desk.parts.actions.ask_about_link("file:///etc/passwd")
     assert desk.window.notices.notices == []
+
+
+@pytest.mark.parametrize(
+    ("text", "num_formulas"),
+    [
+        ("$PATH:$HOME/bin", 0),
+        ('"$A"/"$B"', 0),
+        ("$a-${b} and $(c),$(d)", 0),
+        ("$x=$y", 0),
+        ("costs $5 ($6 in $CAD)", 0),
+        ("$n$th and $x$-axis", 2),
+        ("$f(x)$, ($y$)", 2),
+        ("$a$ $b$", 2),
+        ("$x=$", 1),
+    ],
+)
+def test_variables_are_no_formulas_and_formulas_beside_letters_are(
+    renderer: Renderer, text: str, num_formulas: int
+) -> None:
+    assert html_of(renderer, text).count("math:") == num_formulas

@@ -8,7 +8,6 @@ from app.desktop.rendering import reply_stream
 from app.desktop.rendering.blocks import Block, BlockKind, normalized
 from app.desktop.rendering.renderer import Renderer
 from app.desktop.rendering.reply_stream import ReplyStream
-from app.desktop.widgets.reply_contents import MAX_SEGMENT_CHARS, join_blocks
 
 PIECES = [
     "# Head\n",
@@ -186,14 +185,3 @@ def test_growing_fence_is_not_parsed_again(renderer: Renderer) -> None:
     finally:
         del renderer.blocks
     assert calls == []
-
-
-def test_segments_do_not_depend_on_when_blocks_came(renderer: Renderer) -> None:
-    text = "\n\n".join(f"Paragraph {n} " + "word " * 60 for n in range(40)) + "\n\n```\na\n```\n\nend"
-    blocks = renderer.blocks(text)
-    whole = join_blocks(blocks)
-    grown = join_blocks(blocks[:7])
-    for block in blocks[7:]:
-        grown[-1:] = join_blocks([block], grown[-1])
-    assert grown == whole
-    assert max(segment.size for segment in whole) <= MAX_SEGMENT_CHARS

@@ -9,10 +9,11 @@ from PySide6.QtCore import Qt
 from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QComboBox, QLabel, QMenu
 
+from app.desktop.session.opened_reading import OpenedReading
 from app.desktop.widgets.setting_controls import WholeControl
 from app.desktop.widgets.settings_page import SettingRow, SettingsPage
 from app.settings import FollowMode, SendKey, Theme, setting_infos
-from engine import DraftMode, Generate, LoadModel, SetCache
+from engine import DraftMode, Generate, LoadModel, Prepare, SetCache
 from tests.gui.scripted_engine import Desk
 
 LONG = "A line of a long reply.\n\n" * 60
@@ -134,6 +135,20 @@ def keeps_replies_at_once(desk: Desk) -> None:
     assert ("response_cache", True) in desk.saved
 
 
+def reads_opened_chats_unless_told_not_to(desk: Desk) -> None:
+    desk.reply("one", "answer")
+    [reading] = desk.parts.bridge.findChildren(OpenedReading)
+    reading.begin()
+    assert desk.client.last(Prepare).name == ""
+    desk.parts.chats.new_chat()
+    QTest.keyClick(row_of(desk, "read_opened").control, Qt.Key.Key_Space)
+    assert ("read_opened", False) in desk.saved
+    desk.window.show_page(None)
+    desk.reply("two", "answer")
+    reading.begin()
+    assert desk.client.count(Prepare) == 1
+
+
 def drafts_otherwise(desk: Desk) -> None:
     desk.reply("one", "answer")
     assert desk.client.last(Generate).speculative.mode is DraftMode.AUTO
@@ -172,6 +187,7 @@ EFFECTS: dict[str, Callable[[Desk], None]] = {
     "power_watts": tells_energy_and_cost,
     "electricity_price": tells_energy_and_cost,
     "response_cache": keeps_replies_at_once,
+    "read_opened": reads_opened_chats_unless_told_not_to,
     "draft_mode": drafts_otherwise,
     "draft_max": drafts_less,
     "draft_strict": drafts_strictly,

@@ -75,7 +75,7 @@ def test_readouts_tell_the_numbers_of_the_reply(desk: Any) -> None:
     assert readouts.value("reused") == "1,180 of 1,228"
     assert readouts.value("generated") == "11 tokens · 250 ms"
     assert readouts.context == "1,239 / 4,096 (30 %)"
-    assert readouts.value("memory") == "1 MiB of 4 MiB · f16"
+    assert readouts.value("memory") == "1 of 4 MiB · f16"
 
 
 def test_cause_of_reading_again_is_named(desk: Any) -> None:

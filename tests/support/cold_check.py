@@ -3,6 +3,7 @@
 What a cold context would hold is the prompt's tokens and the reply's own ones, never their text.
 """
 
+import concurrent.futures
 import math
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -26,17 +27,10 @@ EXACT: dict[str, Any] = {"n_threads": 1, "flash_attn": FlashAttention.OFF, "type
 _Logits = npt.NDArray[np.float32]
 
 
-_LOADER = LlamaLoader()  # one for all: it tries a file it does not know yet in a process of its own
-
-
-_TRIED: set[Path] = set()
-
-
 def load_llama(path: Path, params: ModelParams) -> Any:
-    """Load a model as the worker does; a sound file is tried in a process of its own once, not for all settings."""
-    backend = _LOADER.load(str(path), params, lambda share: True, is_known=path in _TRIED)
+    """Load a model as the worker does, one that is sound: it is not tried in a process of its own."""
+    backend = LlamaLoader().load(str(path), params, lambda share: True, is_known=True)
     assert backend is not None
-    _TRIED.add(path)
     return backend
 
 
@@ -222,6 +216,14 @@ class Bench:
         """Have all idle slots make room."""
         while self.engine._cache.evict_idle():
             pass
+
+    def open_chat(self, chat_id: str) -> None:
+        """Open a chat, and let the time pass after which it is brought back where nothing else is to be done."""
+        opened = self.engine.room.opened
+        opened.open(chat_id)
+        if opened._reading is not None:
+            concurrent.futures.wait([opened._reading[1]], 10)
+        opened._settled_at = 0.0
 
     def send(
         self,

@@ -23,6 +23,7 @@ from tests.support.grammar_texts import damaged, grammar_texts
 from tests.unit.engine.message_values import values_of
 
 _NUM_TOKENS = 5
+_LONG_RUN = 1000
 _CANDIDATE = np.dtype([("id", np.int32), ("logit", np.float32), ("p", np.float32)])
 
 
@@ -126,7 +127,14 @@ def _load(path: str) -> LlamaBackend:
 
 
 def _drawing(count: int) -> Callable[[Any], Any]:
-    return settings(max_examples=count, database=None, suppress_health_check=list(HealthCheck))
+    """Return the settings of a process that knows none: only long runs draw other grammars each time."""
+    return settings(
+        max_examples=count,
+        database=None,
+        deadline=None,
+        derandomize=count < _LONG_RUN,
+        suppress_health_check=list(HealthCheck),
+    )
 
 
 def _is_text(piece: bytes) -> bool:

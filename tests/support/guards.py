@@ -177,6 +177,8 @@ def isolate_environment(home: Path) -> None:
             ("HF_", "HUGGING", "OLLAMA_", "FIRESIDE_", "LLAMA_", "GGML_", "QT_STYLE", "QT_SCALE")
         ):
             del os.environ[name]
+    # A program under test starts as an installed one: hundreds would compile the same files again.
+    os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
     os.environ["HF_HUB_OFFLINE"] = "1"
     os.environ.setdefault("QT_QPA_PLATFORM", "offscreen")
     if _IS_LINUX:

@@ -103,7 +103,7 @@ class _Life:
 def live_randomly(matrix: Matrix, *, seed: int, num_operations: int, folder: Path | None = None) -> None:
     """Send, repeat, edit, cut, stop and break off at random, in a small pool; check every reply.
 
-    With a folder, chats also leave for memory and disk, and the engine is started again at times.
+    With a folder, chats also leave for memory and disk, are opened, and the engine is started again at times.
     """
     random_number = random.Random(seed)
     choose = random_number.choice
@@ -116,7 +116,7 @@ def live_randomly(matrix: Matrix, *, seed: int, num_operations: int, folder: Pat
     more: tuple[str, ...] = ()
     if folder is not None:
         kept = CacheParams(ram_mib=choose((0, 1, 64)), disk_mib=64, folder=str(folder))
-        more = ("evict", "evict", "restart")
+        more = ("evict", "evict", "restart", "open", "open", "open")
     with contextlib.closing(matrix.bench(kept=kept, **params)) as bench:
         texts = matrix.texts
         lives = [_Life(Chat(texts.words("system", 6, number % 2), ()), str(number)) for number in range(5)]
@@ -134,6 +134,8 @@ def live_randomly(matrix: Matrix, *, seed: int, num_operations: int, folder: Pat
                     bench.backend.is_break_due = True
                 case "evict":
                     bench.evict()
+                case "open":
+                    bench.open_chat(life.name)
                 case "restart":
                     bench.run()
                     _collect(bench, lives)

@@ -15,6 +15,7 @@ from engine import (
     Adapter,
     CacheDescribed,
     CacheParams,
+    CacheRefused,
     CancelLoad,
     ChatMessage,
     ClearCache,
@@ -95,6 +96,7 @@ class EngineBridge(QObject):
         machine_not_measured: ErrorInfo.
         cache_described: CacheDescribed.
         cache_not_described: request id.
+        cache_refused: ErrorInfo: what was read is not kept on disk.
         draft_set: request id, DraftDescription, or None where there is no draft model now.
         draft_refused: request id, ErrorInfo.
         engine_died: EngineDied; every open request has failed before.
@@ -119,6 +121,7 @@ class EngineBridge(QObject):
     machine_not_measured = Signal(object)
     cache_described = Signal(object)
     cache_not_described = Signal(str)
+    cache_refused = Signal(object)
     draft_set = Signal(str, object)
     draft_refused = Signal(str, object)
     engine_died = Signal(object)
@@ -350,6 +353,8 @@ class EngineBridge(QObject):
                 self.machine_measured.emit(event.speed)
             case CacheDescribed():
                 self.cache_described.emit(event)
+            case CacheRefused():
+                self.cache_refused.emit(event.error)
             case DraftSet():
                 self.draft_set.emit(event.request_id, event.draft)
             case EngineDied():

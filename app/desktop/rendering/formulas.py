@@ -1,7 +1,8 @@
 """Markdown rules for formulas: what a formula is, so that its source reaches the screen untouched.
 
 Delimiters are backslash-parenthesis, backslash-bracket, `$$` and `$`. A single `$` opens only before a non-blank and
-closes only after a non-blank and not before a digit, so prices stay prices.
+closes only after a non-blank and not before a digit, so prices stay prices; nor between a sign that no formula ends
+with and a name, so variables of a shell stay what they are.
 """
 
 from markdown_it import MarkdownIt
@@ -12,6 +13,7 @@ MAX_FORMULA_CHARS = 2_000
 OPEN_END = "open_end"  # key in `env`: text may still be appended, so an unclosed formula holds what follows it
 
 _CLOSERS = {"\\(": "\\)", "\\[": "\\]", "$$": "$$"}
+_NOT_LAST = ":/=,;.|<>+-&\"'([{"
 _BACKSLASH_PAIRS = ("\\(", "\\)", "\\[", "\\]")
 
 
@@ -55,8 +57,9 @@ def _dollar_end(source: str, start: int, limit: int) -> int | None:
     found = source.find("$", start + 1, limit)
     while found != -1:
         if source[found - 1] != "\\":
-            is_closer = not source[found - 1].isspace() and not source[found + 1 : found + 2].isdigit()
-            return found + 1 if is_closer else None
+            before, after = source[found - 1], source[found + 1 : found + 2]
+            is_next_name = before in _NOT_LAST and (after.isalpha() or after in tuple("_{("))
+            return None if before.isspace() or after.isdigit() or is_next_name else found + 1
         found = source.find("$", found + 1, limit)
     return None
 

@@ -2,12 +2,11 @@
 
 import html
 import re
-import unicodedata
+
+from engine import is_blank
 
 _ISOLATES, _END_OF_ISOLATE = "\u2066\u2067\u2068", "\u2069"
 _BIDI_CONTROLS = frozenset("\u202a\u202b\u202d\u202e" + _ISOLATES + _END_OF_ISOLATE)
-_INVISIBLE_CATEGORIES = frozenset(("Zs", "Zl", "Zp", "Cc", "Cf"))
-_BLANK_LETTERS = frozenset("\u115f\u1160\u2800\u3164\uffa0")
 
 BREAK = "\u200b"
 _LONG_WORD = re.compile(r"\S{20,}")
@@ -29,7 +28,7 @@ def _sign(match: re.Match[str]) -> str:
 
 def has_visible_text(text: str) -> bool:
     """Tell whether a person would see anything of `text`; zero-width characters are not seen."""
-    return any(unicodedata.category(c) not in _INVISIBLE_CATEGORIES and c not in _BLANK_LETTERS for c in text)
+    return not is_blank(text)
 
 
 def isolated(text: str) -> str:

@@ -8,7 +8,6 @@ from app.desktop.session.chat_adapters import ChatAdapter, read_adapters, stored
 from app.store import Chat, ChatChange
 
 _SAMPLING, _PLACE, _ADAPTERS = "sampling", "place", "adapters"
-_TITLE_CHARS = 60
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -60,14 +59,3 @@ def settings_of(chat: Chat) -> ChatSettings:
         adapters=read_adapters(chat.settings.get(_ADAPTERS)),
         place=found,
     )
-
-
-def title_of(text: str) -> str:
-    """Return the first words of a message, for a chat that has no other name."""
-    line = next((line for line in text.splitlines() if line.strip()), "")
-    words = " ".join(line[: 4 * _TITLE_CHARS].split())
-    if len(words) <= _TITLE_CHARS:
-        return words
-    cut = words[:_TITLE_CHARS]
-    whole = cut.rsplit(" ", 1)[0]
-    return (whole if len(whole) > _TITLE_CHARS // 2 else cut) + "…"

@@ -79,9 +79,7 @@ class Conversation(QObject):
         self._run: ReplyRun | None = None
         self._settings_write = PacedWrite(chat.save_settings, self)
         self._leaf_before: str | None = None  # what was shown before the reply in progress was asked for
-        self._partial_timer = QTimer(self)
-        self._partial_timer.setSingleShot(True)
-        self._partial_timer.setInterval(_PARTIAL_MS)
+        self._partial_timer = QTimer(self, singleShot=True, interval=_PARTIAL_MS)
         self._partial_timer.timeout.connect(self._save_partial)
         around.model.changed.connect(self._on_model_changed)
 
@@ -110,6 +108,11 @@ class Conversation(QObject):
         """Whether the model of this chat is loaded."""
         model, wanted = self._around.model, self.settings.model
         return model.state is ModelState.READY and (not wanted or model.is_loaded(wanted))
+
+    @property
+    def may_be_read(self) -> bool:
+        """Whether the model may read the chat before anything is asked."""
+        return self.has_model and (self._around.costs is None or self._around.costs.may_read_opened())
 
     @property
     def last_reply(self) -> ReplyTurn | None:

@@ -11,7 +11,7 @@ from app.desktop.session.chats import Chats
 from app.desktop.session.model_session import ModelSession
 from app.desktop.session.user_settings import UserSettings
 from app.store import ChatStore
-from engine import CacheDescribed, ModelDescription
+from engine import CacheDescribed, ErrorInfo, ModelDescription
 
 _FLUSH_S = 1.0
 _DAY_MS = 24 * 3600 * 1000
@@ -30,9 +30,11 @@ class KeptPrompts(QObject):
 
     Signals:
         described: CacheDescribed; None where no engine could tell.
+        refused: ErrorInfo: nothing is kept on disk; told once.
     """
 
     described = Signal(object)
+    refused = Signal(object)
 
     def __init__(
         self,
@@ -52,11 +54,13 @@ class KeptPrompts(QObject):
         self._folder = folder
         self._background = background
         self._dropping: dict[str, list[str]] = {}  # request -> the chats that are dropped when it is answered
+        self._is_refusal_told = False
         self._daily = QTimer(self)  # as chats in the trash are purged in a window that stays open
         self._daily.setInterval(_DAY_MS)
         self._daily.timeout.connect(self.drop_purged)
         bridge.cache_described.connect(self._on_described)
         bridge.cache_not_described.connect(self._on_not_described)
+        bridge.cache_refused.connect(self._on_refused)
         settings.changed.connect(self._on_setting_changed)
         chats.current_changed.connect(self._open_current)
         chats.private_closed.connect(lambda chat_id: bridge.forget_chats((chat_id,)))
@@ -106,6 +110,11 @@ class KeptPrompts(QObject):
     def _on_not_described(self, request_id: str) -> None:
         self._dropping.pop(request_id, None)
         self.described.emit(None)
+
+    def _on_refused(self, error: ErrorInfo) -> None:
+        if not self._is_refusal_told:  # an engine that is started anew tells it again
+            self._is_refusal_told = True
+            self.refused.emit(error)
 
     def _on_setting_changed(self, name: str) -> None:
         if name in _SETTINGS:

@@ -16,6 +16,7 @@ from app.desktop.session.model_session import ModelSession, ModelState
 from engine import CacheDescribed, Failed, PrefillProgress, Prepare, PrepareCancelled, Prepared, Role
 
 _MAX_KNOWN = 32
+_FEW_TOKENS = 256  # are read in a moment
 
 
 class ReadingState(enum.Enum):
@@ -71,7 +72,7 @@ class Preparing(QObject):
         """
         if not conversation.messages(draft=documents):
             return
-        self.stop()
+        self.stop()  # also what nobody has asked for
         self._order = self._order_of(conversation, documents, name)
         if conversation.has_model:
             self._bridge.prepare(self._order)
@@ -79,6 +80,17 @@ class Preparing(QObject):
             self._conversation = conversation
             self._load_for(conversation)
         self.changed.emit()
+
+    def begin_quietly(self, conversation: Conversation) -> None:
+        """Have an opened chat read that nobody has asked to have read; what somebody has asked for goes first."""
+        if self._order is None:
+            self._order = self._order_of(conversation, "", "")
+            self._bridge.prepare(self._order)
+
+    def stop_quietly(self) -> None:
+        """Give up what nobody has asked to have read."""
+        if self._is_quiet:
+            self.stop()
 
     def stop(self) -> None:
         """Give up what is being read."""
@@ -94,6 +106,8 @@ class Preparing(QObject):
         order = self._order_of(conversation, documents, "")
         key = _key(order)
         if self._order is not None and _key(self._order) == key:
+            if self._is_quiet and not self._is_long():
+                return Reading(ReadingState.NONE)
             if self._conversation is not None:
                 return Reading(ReadingState.LOADING)
             if self._progress is None:
@@ -121,6 +135,15 @@ class Preparing(QObject):
             chat_id=chat.id if has_words or chat.is_private else None,
             is_private=not chat.is_kept,
         )
+
+    @property
+    def _is_quiet(self) -> bool:
+        return self._order is not None and not self._order.name
+
+    def _is_long(self) -> bool:
+        """Whether enough is to be read for a line about it; else it would only flash up."""
+        progress = self._progress
+        return progress is not None and progress.num_total_tokens - progress.num_cached_tokens > _FEW_TOKENS
 
     def _is_generating(self) -> bool:
         return any(chat.is_generating for chat in self._chats.live)
@@ -168,8 +191,11 @@ class Preparing(QObject):
         order = self._order
         if order is None or event.request_id != order.request_id:
             return
+        was_quiet = self._is_quiet
         self._order = self._progress = None
-        if isinstance(event, Prepared):
+        if was_quiet:
+            pass  # it is as if nothing had been
+        elif isinstance(event, Prepared):
             self._done[_key(order)] = event
             if len(self._done) > _MAX_KNOWN:
                 self._done.popitem(last=False)

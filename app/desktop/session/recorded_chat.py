@@ -6,11 +6,12 @@ from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 from app.desktop.session.chat_recorder import ChatRecorder
-from app.desktop.session.chat_settings import ChatSettings, settings_of, title_of
+from app.desktop.session.chat_settings import ChatSettings, settings_of
 from app.desktop.session.chat_tree import ChatTree
 from app.desktop.session.turn_records import end_of, node_of, partial_of, turns_of
 from app.desktop.session.turns import ReplyState, ReplyTurn, Turn, UserTurn, words_of
 from app.document_text import names_of
+from app.reply_records import title_of
 from app.store import NO_CHAT, Chat, ChatRow, NewChat, NewNode, NodeState, new_id
 
 

@@ -43,3 +43,7 @@ class ReplyCosts:
     def may_read_ahead(self) -> bool:
         """Tell whether the engine may read on when a reply has ended."""
         return may_read_ahead(self._settings.now.read_ahead_above)
+
+    def may_read_opened(self) -> bool:
+        """Tell whether the engine may read a chat that was opened, before anything is asked."""
+        return self._settings.now.read_opened and self.may_read_ahead()

@@ -7,13 +7,11 @@ from typing import Any, TypeVar
 import msgspec
 
 from app.desktop.session.turns import ReplyState, ReplyTurn, Turn, UserTurn
+from app.reply_records import CACHE, DRAFTED, DRAFTING, DROPPED, THINKING_S, reply_measures
 from app.store import Chat, NewNode, Node, NodeState, Partial, ReplyEnd
 from engine import CacheReport, ErrorInfo, RequestMetrics, Role, SpeculativeStats, TextSpan, TurnsDropped
 
 _LOG = logging.getLogger(__name__)
-# Kept beside the measures of the last request.
-_DROPPED, _THINKING_S, _CACHE, _DRAFTING = "dropped", "reply_thinking_s", "cache", "speculative"
-_DRAFTED = "drafted_spans"  # start, end, start, end, ...
 _STATES = {
     NodeState.OPEN: ReplyState.INTERRUPTED,
     NodeState.INTERRUPTED: ReplyState.INTERRUPTED,
@@ -60,17 +58,14 @@ def partial_of(reply: ReplyTurn) -> Partial:
 
 def end_of(reply: ReplyTurn) -> ReplyEnd:
     """Return a reply at its end."""
-    metrics = msgspec.to_builtins(reply.metrics) if reply.metrics is not None else {}
-    if reply.dropped is not None:
-        metrics[_DROPPED] = msgspec.to_builtins(reply.dropped)
-    if reply.cache is not None:
-        metrics[_CACHE] = msgspec.to_builtins(reply.cache)
-    if reply.speculative is not None:
-        metrics[_DRAFTING] = msgspec.to_builtins(reply.speculative)
-    if reply.drafted_spans:
-        metrics[_DRAFTED] = [place for span in reply.drafted_spans for place in (span.start, span.end)]
-    if reply.thinking_s is not None:
-        metrics[_THINKING_S] = reply.thinking_s
+    metrics = reply_measures(
+        reply.metrics,
+        dropped=reply.dropped,
+        cache=reply.cache,
+        speculative=reply.speculative,
+        drafted_spans=reply.drafted_spans,
+        thinking_s=reply.thinking_s,
+    )
     return ReplyEnd(
         node_id=reply.turn_id,
         content=reply.text,
@@ -97,20 +92,20 @@ def _turn_of(node: Node) -> Turn:
     }
     if node.role is not Role.ASSISTANT:
         return UserTurn(node.content, **placed)
-    metrics, thinking_s = _read(node.metrics, RequestMetrics), node.metrics.get(_THINKING_S)
+    metrics, thinking_s = _read(node.metrics, RequestMetrics), node.metrics.get(THINKING_S)
     return ReplyTurn(
         node.model_name,
         state=_STATES[node.state],
         text=node.content,
         thinking=node.thinking,
         thinking_s=thinking_s if isinstance(thinking_s, int | float) else None,
-        dropped=_read(node.metrics.get(_DROPPED), TurnsDropped),
+        dropped=_read(node.metrics.get(DROPPED), TurnsDropped),
         finish_reason=node.finish_reason,
         stop_string=node.stop_string,
         metrics=metrics,
-        cache=_read(node.metrics.get(_CACHE), CacheReport),
-        speculative=_read(node.metrics.get(_DRAFTING), SpeculativeStats),
-        drafted_spans=_spans(node.metrics.get(_DRAFTED), len(node.content)),
+        cache=_read(node.metrics.get(CACHE), CacheReport),
+        speculative=_read(node.metrics.get(DRAFTING), SpeculativeStats),
+        drafted_spans=_spans(node.metrics.get(DRAFTED), len(node.content)),
         error=_read(node.error, ErrorInfo),
         is_edited=_is_edited(node),
         token_ids=node.token_ids,

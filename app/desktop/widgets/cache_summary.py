@@ -1,14 +1,12 @@
 """CacheSummary: what is kept of chats that were read and of replies, its room, and the ways to be rid of it."""
 
-from PySide6.QtCore import Qt, Signal
-from PySide6.QtWidgets import QBoxLayout, QGridLayout, QHBoxLayout, QLabel, QPushButton, QWidget
+from PySide6.QtCore import Signal
+from PySide6.QtWidgets import QGridLayout, QHBoxLayout, QLabel, QPushButton, QVBoxLayout, QWidget
 
 from app.desktop.theme.theme import Theme
 from app.desktop.widgets.figures import NOTHING, bytes_text, count_text
 from app.desktop.widgets.plain_label import plain_label
 from engine import CacheDescribed, CacheSource
-
-_NARROW = 520
 
 
 class CacheSummary(QWidget):
@@ -41,9 +39,10 @@ class CacheSummary(QWidget):
         for button in (self.clear_button, self.off_button):
             button.setProperty("kind", "outline")
             self._buttons.addWidget(button)
-        self._box = QBoxLayout(QBoxLayout.Direction.LeftToRight, self)
+        self._buttons.addStretch()
+        self._box = QVBoxLayout(self)  # the buttons below: beside them the lines would break
         self._box.setContentsMargins(0, 0, 0, 0)
-        self._box.addLayout(self._grid, 1)
+        self._box.addLayout(self._grid)
         self._box.addLayout(self._buttons)
         self.clear_button.clicked.connect(self.clear_requested)
         self.off_button.clicked.connect(self._on_off)
@@ -78,14 +77,6 @@ class CacheSummary(QWidget):
         if not is_on and self.off_button.hasFocus():
             self.clear_button.setFocus()  # the other one goes away
         self.off_button.setVisible(is_on)
-
-    def fit(self, width: int) -> None:
-        """Put the buttons beside the lines, or below them where there is little room."""
-        is_narrow = width < self._theme.px(_NARROW)
-        down, beside = QBoxLayout.Direction.TopToBottom, QBoxLayout.Direction.LeftToRight
-        self._box.setDirection(down if is_narrow else beside)
-        side = Qt.AlignmentFlag.AlignLeft if is_narrow else Qt.AlignmentFlag.AlignRight
-        self._buttons.setAlignment(side | Qt.AlignmentFlag.AlignTop)
 
     def restyle(self) -> None:
         """Take the sizes of the theme."""

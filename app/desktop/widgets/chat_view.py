@@ -23,6 +23,7 @@ from app.desktop.widgets.message_rows import MessageRow, TextWidget, UserRow
 from app.desktop.widgets.reply_contents import Part
 from app.desktop.widgets.reply_row import ReplyRow
 from app.desktop.widgets.shown_turn import ShownTurn
+from app.desktop.widgets.typed_key import is_typed
 from app.settings import FollowMode
 from engine import ErrorInfo
 
@@ -251,13 +252,12 @@ class ChatView(ConversationScroll):
     def keyPressEvent(self, event: QKeyEvent) -> None:
         """See QWidget; arrows, J and K go from message to message."""
         steps = {Qt.Key.Key_Up: -1, Qt.Key.Key_K: -1, Qt.Key.Key_Down: 1, Qt.Key.Key_J: 1}
-        step = steps.get(Qt.Key(event.key()))
         is_plain = event.modifiers() in (Qt.KeyboardModifier.NoModifier, Qt.KeyboardModifier.KeypadModifier)
-        if step is not None and is_plain:
+        if is_plain and (step := steps.get(Qt.Key(event.key()))) is not None:
             self._move_focus(step)
         elif not self._selection.take_key(event):
             super().keyPressEvent(event)
-            if not event.isAccepted() and is_plain and event.text().isprintable() and event.text().strip():
+            if not event.isAccepted() and is_typed(event):
                 self.typed.emit(event.text())
 
     def resizeEvent(self, event: QResizeEvent) -> None:

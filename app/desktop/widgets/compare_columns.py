@@ -79,6 +79,7 @@ class ColumnsView(QWidget):
         self.message_edit.setAccessibleName(self.tr("Next message to all columns"))
         self.send_button = QPushButton(self.tr("Send"))
         self.send_button.setProperty("kind", "primary")
+        self.message_edit.textChanged.connect(self._show_can_send)
         self.message_edit.returnPressed.connect(self._on_send)
         self.send_button.clicked.connect(self._on_send)
         self._choice = QFrame()
@@ -133,8 +134,8 @@ class ColumnsView(QWidget):
 
     def set_running(self, *, is_running: bool) -> None:
         """Tell whether replies are being made; only when they are not the next message can be sent."""
-        for part in (self.message_edit, self.send_button):
-            part.setEnabled(not is_running and self._board is not None)
+        self.message_edit.setEnabled(not is_running and self._board is not None)
+        self._show_can_send()
         if not is_running:
             for lane in self._lanes.values():
                 if not lane.fault:
@@ -258,7 +259,9 @@ class ColumnsView(QWidget):
             if not board.shows(key, piece.place):
                 continue
             rate = piece.num_tokens / piece.decode_s if piece.decode_s > 0 else None
-            lane.show_rate(rate_with_unit(rate) if rate is not None else self.tr("reading …"))
+            is_begun = bool(piece.text or piece.thinking)
+            words = self.tr("writing …") if is_begun else self.tr("reading …")
+            lane.show_rate(rate_with_unit(rate) if rate is not None else words)
             if self._is_shown(piece.place):
                 if reply.turn_id not in self._writing:
                     self._writing.add(reply.turn_id)
@@ -328,6 +331,9 @@ class ColumnsView(QWidget):
         finally:
             self._is_synching = False
 
+    def _show_can_send(self) -> None:
+        self.send_button.setEnabled(self.message_edit.isEnabled() and bool(self.message_edit.text().strip()))
+
     def _on_send(self) -> None:
         text = self.message_edit.text().strip()
         board = self._board
@@ -342,6 +348,8 @@ class ColumnsView(QWidget):
         self._choice_row.setSpacing(px(10))
         self._foot_row.setContentsMargins(px(12), px(8), px(12), px(10))
         self._foot_row.setSpacing(px(8))
+        self.send_button.ensurePolished()
+        self.message_edit.setFixedHeight(self.send_button.sizeHint().height())
         for row in (self._boxes_row, self._ways_row):
             row.setSpacing(px(10))
         self._fit()

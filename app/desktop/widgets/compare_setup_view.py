@@ -303,7 +303,17 @@ class SetupView(QScrollArea):
         has_prompt = bool(said.get(prompts, True))
         has_models = all(column.model for column in self.setup.columns)
         self.start_button.setEnabled(has_prompt and has_models and not self._is_running)
+        self.start_button.setToolTip(self._start_waits_for(prompts, has_prompt=has_prompt, has_models=has_models))
         self.changed.emit()
+
+    def _start_waits_for(self, prompts: object, *, has_prompt: bool, has_models: bool) -> str:
+        if self._is_running:
+            return self.tr("A comparison is running")
+        if not has_models:
+            return self.tr("Choose a model for each column first")
+        if not has_prompt:
+            return self.tr("Choose a chat first") if prompts == CHATS else self.tr("Write a prompt first")
+        return ""
 
     def _open_prompts(self) -> None:
         kinds = f"{self.tr('Prompts')} (*.txt *.md *.json *.jsonl);;{self.tr('All files')} (*)"

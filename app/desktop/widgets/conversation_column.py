@@ -158,7 +158,8 @@ class ConversationColumn(QWidget):
             row = self.realise_turn(shown)
             row.realise(top - shown.top, bottom - shown.top, deadline)
             shown.height = row.fit(self._text_width)
-            if shown.height != before and first is None:
+            # A row that is new may have been placed with another height than it has once it is styled.
+            if first is None and (shown.height != before or row.height() != shown.height):
                 first = index
             index += 1
             if first is not None and index < len(self.turns):

@@ -8,12 +8,13 @@ import time
 from collections.abc import Callable
 
 from PySide6.QtCore import Qt, QTimer
-from PySide6.QtGui import QKeyEvent, QResizeEvent, QShowEvent, QWheelEvent
+from PySide6.QtGui import QFocusEvent, QKeyEvent, QResizeEvent, QShowEvent, QWheelEvent
 from PySide6.QtWidgets import QAbstractSlider, QApplication, QFrame, QPushButton, QScrollArea, QWidget
 
 from app.desktop.rendering.blocks import BlockParser
 from app.desktop.theme.theme import Theme
 from app.desktop.widgets.conversation_column import MAX_COLUMN, Anchor, ConversationColumn
+from app.desktop.widgets.focus_ring import FocusRing
 from app.desktop.widgets.message_rows import MessageRow
 from app.desktop.widgets.shown_turn import ShownTurn
 from app.settings import FollowMode
@@ -59,6 +60,7 @@ class ConversationScroll(QScrollArea):
         self._latest.setFocusPolicy(Qt.FocusPolicy.NoFocus)
         self._latest.clicked.connect(self.follow)
         self._latest.hide()
+        self._frame = FocusRing(theme, self, is_inside=True)
         self._idle = QTimer(self)
         self._idle.setInterval(_IDLE_MS)
         self._idle.timeout.connect(self._on_idle)
@@ -128,6 +130,17 @@ class ConversationScroll(QScrollArea):
                 self._to_end()
             self._sync()
         self._place_overlays()
+
+    def focusInEvent(self, event: QFocusEvent) -> None:
+        """See QWidget; who comes by Tab sees where the keys are."""
+        super().focusInEvent(event)
+        if event.reason() in (Qt.FocusReason.TabFocusReason, Qt.FocusReason.BacktabFocusReason):
+            self._frame.show_around(self.viewport())
+
+    def focusOutEvent(self, event: QFocusEvent) -> None:
+        """See QWidget."""
+        super().focusOutEvent(event)
+        self._frame.show_around(None)
 
     def showEvent(self, event: QShowEvent) -> None:
         """See QWidget; what came while it was not shown is made now."""
@@ -253,6 +266,7 @@ class ConversationScroll(QScrollArea):
     def _place_overlays(self) -> None:
         """Place the pill beside the text; where there is no room, in a strip of its own below it."""
         px = self._theme.px
+        self._frame.follow()
         area = self.viewport().geometry()
         beside = (area.width() - self._text_width()) // 2
         self._latest.setText(self.tr("↓ Latest"))

@@ -94,7 +94,7 @@ class CrashCard(QFrame):
         self._message.setText(message)
         self._hint.setText(f"{kept} {hint}".strip())
         self._end.setText(end)
-        self._end.setVisible(bool(end))
+        self._end.setVisible(bool(end) and not _names_end(message, exit_code))
         self._log.setPlainText("\n".join(lines))
         self.log_button.setChecked(False)
         self.log_button.setVisible(bool(lines))
@@ -158,6 +158,13 @@ class CrashCard(QFrame):
         self.log_button.setFixedHeight(px(26))
         self._log.setFixedHeight(px(_LOG_HEIGHT))
         self._log.setFont(self._theme.code_font())
+
+
+def _names_end(message: str, exit_code: int | None) -> bool:
+    """Tell whether a message says already which signal ended the process."""
+    if exit_code is None or exit_code >= 0:
+        return False
+    return any(number.value == -exit_code and number.name in message for number in signal.Signals)
 
 
 def _in_two_lines(text: str) -> str:

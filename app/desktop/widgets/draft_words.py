@@ -14,8 +14,8 @@ def mode_options() -> list[Option]:
     """Return what a person can choose from."""
     return [
         Option(DraftMode.OFF, _tr("Off"), _tr("Every token takes a step of its own.")),
-        Option(DraftMode.AUTO, _tr("Auto"), _tr("Whatever there is, while it is measurably not slower.")),
-        Option(DraftMode.NGRAM, _tr("N-gram"), _tr("What followed when the chat held the same words before.")),
+        Option(DraftMode.AUTO, _tr("Automatic"), _tr("Whatever there is, while it is measurably not slower.")),
+        Option(DraftMode.NGRAM, _tr("Own text"), _tr("What followed when the chat held the same words before.")),
         Option(DraftMode.MODEL, _tr("Draft model"), _tr("A smaller model with the same vocabulary.")),
         Option(DraftMode.BOTH, _tr("Both"), _tr("The chat's own words where they match for long, else the model.")),
     ]
@@ -66,7 +66,7 @@ def reason_text(stats: SpeculativeStats | None) -> str:
 
 def drafter_text(name: str) -> str:
     """Return what a drafter is called."""
-    return {"ngram": _tr("N-gram"), "model": _tr("Draft model")}.get(name) or isolated(shortened(name, _MAX_NAME))
+    return {"ngram": _tr("Own text"), "model": _tr("Draft model")}.get(name) or isolated(shortened(name, _MAX_NAME))
 
 
 def _tr(text: str) -> str:

@@ -57,6 +57,13 @@ def bytes_text(num_bytes: float) -> str:
     return f"{size:.1f} GiB"
 
 
+def share_text(part: float, whole: float) -> str:
+    """Return a size and what it is part of, with the unit once where both have the same: "118 of 180 MiB"."""
+    shown, most = bytes_text(part), bytes_text(whole)
+    number, unit = shown.split(" ")
+    return _tr("{part} of {whole}").format(part=number if most.endswith(f" {unit}") else shown, whole=most)
+
+
 def parameters_text(count: int) -> str:
     """Return a number of parameters as people say it: "135 M", "7.2 B"."""
     for size, unit in ((1e12, "T"), (1e9, "B"), (1e6, "M"), (1e3, "K")):

@@ -1,4 +1,4 @@
-"""FocusRing: shows which message has the focus."""
+"""FocusRing: shows which message has the focus, or that the conversation has it."""
 
 from PySide6.QtCore import QRectF, Qt
 from PySide6.QtGui import QPainter, QPaintEvent, QPen
@@ -6,14 +6,19 @@ from PySide6.QtWidgets import QWidget
 
 from app.desktop.theme.theme import Theme
 
-_OUTSET = 7
+_OUTSET, _INSET = 7, 2
 
 
 class FocusRing(QWidget):
-    """A frame around a row, through which the mouse reaches what is below."""
+    """A frame around a row, through which the mouse reaches what is below.
 
-    def __init__(self, theme: Theme, parent: QWidget) -> None:
+    Args:
+        is_inside: whether it stands inside the edge of what it is around.
+    """
+
+    def __init__(self, theme: Theme, parent: QWidget, *, is_inside: bool = False) -> None:
         super().__init__(parent)
+        self._is_inside = is_inside
         self._theme = theme
         self._row: QWidget | None = None
         self.setAttribute(Qt.WidgetAttribute.WA_TransparentForMouseEvents)
@@ -29,7 +34,7 @@ class FocusRing(QWidget):
     def follow(self) -> None:
         """Stand around the row, wherever it is now."""
         if self._row is not None:
-            outset = self._theme.px(_OUTSET)
+            outset = -self._theme.px(_INSET) if self._is_inside else self._theme.px(_OUTSET)
             self.setGeometry(self._row.geometry().adjusted(-outset, -outset, outset, outset))
             self.raise_()
 

@@ -1,7 +1,7 @@
 """FoldSection: a part of the inspector under a head that opens and closes it."""
 
 from PySide6.QtCore import QRect, QRectF, QSize, Qt, Signal
-from PySide6.QtGui import QPainter, QPaintEvent
+from PySide6.QtGui import QFont, QPainter, QPaintEvent
 from PySide6.QtWidgets import QPushButton, QVBoxLayout, QWidget
 
 from app.desktop.theme.glyphs import paint_glyph
@@ -49,9 +49,11 @@ class SectionHead(QPushButton):
         paint_glyph(painter, glyph, QRectF(px(2), (self.height() - side) / 2, side, side), colour)
         if self._summary:
             left = px(20) + painter.fontMetrics().horizontalAdvance(self.text()) + px(18)
-            painter.setFont(self._theme.font(12))
+            font = self._theme.font(12)
+            font.setLetterSpacing(QFont.SpacingType.AbsoluteSpacing, 0)  # else it takes that of the title
+            painter.setFont(font)
             painter.setPen(self._theme.colour("muted"))
-            area = QRect(left, 0, max(0, self.width() - left - px(2)), self.height())
+            area = QRect(left, 0, max(0, self.width() - left - px(4)), self.height())
             text = painter.fontMetrics().elidedText(self._summary, Qt.TextElideMode.ElideRight, area.width())
             painter.drawText(area, Qt.AlignmentFlag.AlignRight | Qt.AlignmentFlag.AlignVCenter, text)
         painter.end()

@@ -12,6 +12,7 @@ from app.desktop.widgets.fold_section import FoldSection
 from app.desktop.widgets.load_panel import LoadPanel
 from app.desktop.widgets.readouts import Readouts
 from app.desktop.widgets.sampling_panel import SamplingPanel
+from app.desktop.widgets.steady_scroll import SteadyScroll
 from app.desktop.widgets.system_prompt import SystemPromptEdit
 
 WIDTH = 284
@@ -68,6 +69,7 @@ class Inspector(QFrame):
         self.area.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
         self.area.setFocusPolicy(Qt.FocusPolicy.NoFocus)
         self.area.setWidget(body)
+        SteadyScroll(self.area, readouts)
         outer = QVBoxLayout(self)
         outer.setContentsMargins(1, 0, 0, 0)
         outer.addWidget(self.area)

@@ -53,6 +53,10 @@ class KeptDocuments(QWidget):
             self.restyle()
         self.setVisible(bool(kept))
 
+    def set_inset(self, width: int) -> None:
+        """End this much before the right end of the page, where its controls end."""
+        self._box.setContentsMargins(0, 0, width, 0)
+
     def restyle(self) -> None:
         """Take the sizes of the theme."""
         self._box.setSpacing(self._theme.px(4))

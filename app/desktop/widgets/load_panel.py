@@ -12,7 +12,7 @@ from PySide6.QtWidgets import QLabel, QPushButton, QVBoxLayout, QWidget
 from app.desktop.rendering.plain import isolated, shortened
 from app.desktop.theme.theme import Theme
 from app.desktop.widgets.choice_row import ChoiceRow
-from app.desktop.widgets.figures import bytes_text, count_text
+from app.desktop.widgets.figures import bytes_text, count_text, tokens_text
 from app.desktop.widgets.kv_memory import kv_memory
 from app.desktop.widgets.load_choices import choice_help, choice_title, options_of
 from app.desktop.widgets.param_row import ParamRow, new_note, place_in_tab_order
@@ -130,7 +130,7 @@ class LoadPanel(QWidget):
         if model is None:
             return ""
         device = self.tr("CPU") if not self._is_on_graphics(model) else self._device_name(model)
-        return self.tr("{device} · {context}").format(device=device, context=count_text(model.n_ctx))
+        return self.tr("{device} · {context}").format(device=device, context=tokens_text(model.n_ctx))
 
     def set_devices(self, devices: Sequence[Device]) -> None:
         """Offer the devices of the engine."""

@@ -69,12 +69,14 @@ class MainWindow(QMainWindow):
         model_dropped: path of a model file that was dropped on it.
         files_dropped: paths of other files.
         state_changed: place, size or sides changed.
+        page_changed: another page stands in the place of the conversation, or none.
     """
 
     first_painted = Signal()
     model_dropped = Signal(str)
     files_dropped = Signal(list)
     state_changed = Signal()
+    page_changed = Signal(object)
 
     def __init__(
         self,
@@ -195,6 +197,7 @@ class MainWindow(QMainWindow):
             page.setFocus(Qt.FocusReason.OtherFocusReason)
         else:
             self._focus_centre()
+        self.page_changed.emit(page)
 
     def close_overlay(self) -> bool:
         """Hide the side that lies over the conversation, and tell whether there was one."""
@@ -314,6 +317,9 @@ class MainWindow(QMainWindow):
         if self._is_arranging:
             return
         self._is_arranging = True
+        focus = self.focusWidget()
+        sides = [side for side in (self.sidebar, self.inspector) if side is not None and not side.isHidden()]
+        side = next((side for side in sides if focus is not None and side.isAncestorOf(focus)), None)
         try:
             area = self._panels.arrange(self.top_bar.height())
             self._arrange_centre(area)
@@ -321,6 +327,8 @@ class MainWindow(QMainWindow):
             self._is_arranging = False
         self.top_bar.sidebar.setChecked(self.is_sidebar_visible)
         self.top_bar.inspector.setChecked(self.is_inspector_visible)
+        if side is not None and side.isHidden():  # a narrower window took it: Qt would give the keys to any neighbour
+            self._focus_centre()
 
     def _arrange_centre(self, area: QRect) -> None:
         px = self._theme.px

@@ -10,10 +10,21 @@ from app.desktop.session.turns import ReplyState, ReplyTurn, Turn, TurnAction
 from app.desktop.theme.glyphs import GlyphButton
 from app.desktop.theme.theme import Theme
 from app.desktop.widgets.composer_draft import can_be_edited
+from app.desktop.widgets.key_names import key_name
 
 _SIDE = 26
 
 translate = QCoreApplication.translate
+# As `window_keys` has them; they do what they say with the message that has the keys, or else with the last one.
+_KEYS_ANYWHERE: dict[TurnAction | str, str] = {
+    TurnAction.PREVIOUS_VARIANT: "Alt+Left",
+    TurnAction.NEXT_VARIANT: "Alt+Right",
+}
+_KEYS_OF_LAST_REPLY: dict[TurnAction | str, str] = {
+    "copy": "Ctrl+Shift+C",
+    TurnAction.CONTINUE: "Ctrl+Shift+R",
+    TurnAction.RETRY: "Ctrl+R",
+}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -55,6 +66,15 @@ def offers(turn: Turn, *, is_last: bool) -> Iterator[Offer]:
     if is_reply:
         yield Offer(translate("MessageActions", "Details"), TurnAction.DETAILS)
     yield Offer(translate("MessageActions", "Delete"), TurnAction.DELETE)
+
+
+def menu_text(offer: Offer, *, is_last: bool) -> str:
+    """Return the entry of a menu: the label, and the key at the right where one does just the same."""
+    keys = dict(_KEYS_ANYWHERE)
+    if is_last:
+        keys |= _KEYS_OF_LAST_REPLY
+    key = keys.get(offer.action or offer.name, "")
+    return f"{offer.label}\t{key_name(key)}" if key else offer.label
 
 
 def can_edit(turn: Turn) -> bool:

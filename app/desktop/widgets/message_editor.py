@@ -1,10 +1,11 @@
 """MessageEditor: the text of a message, changed where it stands."""
 
-from PySide6.QtCore import QEvent, Qt, Signal
+from PySide6.QtCore import QCoreApplication, QEvent, Qt, Signal
 from PySide6.QtGui import QKeyEvent, QTextCursor
 from PySide6.QtWidgets import QFrame, QLabel, QPlainTextEdit, QPushButton, QWidget
 
 from app.desktop.theme.theme import Theme
+from app.desktop.widgets.key_names import key_name
 
 _MAX_HEIGHT = 420
 
@@ -62,16 +63,14 @@ class MessageEditor(QFrame):
         self._text.setAccessibleName(self.tr("Edit the reply") if is_reply else self.tr("Edit your message"))
         self._submit = QPushButton(self.tr("Save") if is_reply else self.tr("Send"), self)
         self._submit.setProperty("kind", "primary")
-        self._submit.setToolTip(self.tr("Ctrl+Enter"))
+        key = key_name("Ctrl+Return")
+        self._submit.setToolTip(key)
         self._cancel = QPushButton(self.tr("Cancel"), self)
         self._cancel.setProperty("kind", "outline")
         self._cancel.setToolTip(self.tr("Esc"))
-        words = (
-            self.tr("The reply before is kept as another version.")
-            if is_reply
-            else self.tr("The message before is kept as another version.")
-        )
-        self._hint = QLabel(words, self)
+        self._words = _hints(key, is_reply=is_reply)
+        self._hint = QLabel(self)
+        self._hint.setTextFormat(Qt.TextFormat.PlainText)
         self._hint.setProperty("role", "meta")
         self._text.textChanged.connect(self._on_text_changed)
         self._text.submitted.connect(self._on_submit)
@@ -113,7 +112,8 @@ class MessageEditor(QFrame):
             x -= size.width()
             button.setGeometry(x, y, size.width(), size.height())
             x, line = x - px(8), max(line, size.height())
-        self._hint.setVisible(self._hint.sizeHint().width() <= x - pad)
+        measure = self._hint.fontMetrics().horizontalAdvance
+        self._hint.setText(next((words for words in self._words if measure(words) <= x - pad), ""))
         self._hint.setGeometry(pad, y, max(0, x - pad), line)
         self._height = y + line + px(10)
         return self._height
@@ -145,6 +145,20 @@ def exact_text(edit: QPlainTextEdit) -> str:
         lines.append(block.text().replace("\u2028", "\n"))
         block = block.next()
     return "\n".join(lines)
+
+
+def _hints(key: str, *, is_reply: bool) -> tuple[str, ...]:
+    """Return what is said beside the buttons, the longest first: the first that has room is shown."""
+    if is_reply:
+        keys, kept = _tr("{key} saves"), _tr("The reply before is kept as another version.")
+    else:
+        keys, kept = _tr("{key} sends"), _tr("The message before is kept as another version.")
+    keys = keys.format(key=key)
+    return f"{keys} · {kept}", keys
+
+
+def _tr(text: str) -> str:
+    return QCoreApplication.translate("MessageEditor", text)
 
 
 def _is_own(event: QKeyEvent) -> bool:

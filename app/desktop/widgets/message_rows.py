@@ -15,7 +15,7 @@ from app.desktop.theme.theme import Theme
 from app.desktop.widgets.composer_draft import can_be_edited
 from app.desktop.widgets.document_chips import DocumentChips
 from app.desktop.widgets.figures import LAST_SECOND, count_text
-from app.desktop.widgets.message_actions import MessageActions, Offer, offers
+from app.desktop.widgets.message_actions import MessageActions, Offer, menu_text, offers
 from app.desktop.widgets.message_editor import MessageEditor
 from app.desktop.widgets.reply_contents import Part
 from app.desktop.widgets.shown_turn import ShownTurn
@@ -161,7 +161,8 @@ class MessageRow(QWidget):
         menu = QMenu(self)
         menu.aboutToHide.connect(menu.deleteLater)
         for offer in offers(self.turn, is_last=self._is_last):
-            menu.addAction(offer.label, functools.partial(self._perform, offer))
+            is_last_reply = self._is_last and isinstance(self.turn, ReplyTurn)
+            menu.addAction(menu_text(offer, is_last=is_last_reply), functools.partial(self._perform, offer))
         self.menu_made.emit(menu)
         return menu
 

@@ -127,7 +127,10 @@ class ModelPicker(QWidget):
             ModelState.NOT_ASKED: self.tr("Choose a model"),
             ModelState.NONE: self.tr("Choose a model"),
             ModelState.CHOOSING: self.tr("Looking for the model …"),
-            ModelState.LOADING: self.tr("Loading {name} · {percent} %").format(name=name, percent=percent),
+            ModelState.LOADING: self.tr("Loading {name} · {percent} %").format(
+                name=name,
+                percent=f"{percent:\u2007>2}",  # as wide as a digit: what stands beside it stays in place
+            ),
             ModelState.READY: name,
             ModelState.FAILED: self.tr("No model loaded"),
             ModelState.DEAD: self.tr("{name} · not loaded").format(name=name) if name else self.tr("No model loaded"),

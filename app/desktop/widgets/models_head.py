@@ -81,4 +81,6 @@ class ModelsHead(QFrame):
         self._rows.setSpacing(px(4))
         self._first.setSpacing(px(8))
         self._second.setSpacing(px(8))
+        self.sort.ensurePolished()
+        self.search.setFixedHeight(self.sort.sizeHint().height())  # side by side, both end at the same lines
         self._arrange()

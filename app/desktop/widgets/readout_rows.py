@@ -56,5 +56,10 @@ ROWS = (
         QT_TRANSLATE_NOOP("Readouts", "Engine"),
         QT_TRANSLATE_NOOP("Readouts", "Memory of the model's process, and the most it had since the model was loaded."),
     ),
+    (
+        "threads",
+        QT_TRANSLATE_NOOP("Readouts", "Threads"),
+        QT_TRANSLATE_NOOP("Readouts", "Threads that compute replies, and why not more."),
+    ),
 )
 ONLY_WHERE_KNOWN = ("thinking", "drafts", "speedup", "worker")

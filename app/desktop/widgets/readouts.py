@@ -20,11 +20,12 @@ from app.desktop.widgets.figures import (
     rate_text,
     rate_with_unit,
     seconds_text,
+    share_text,
     tokens_text,
 )
 from app.desktop.widgets.readout_rows import ONLY_WHERE_KNOWN, ROWS
 from app.desktop.widgets.strip_chart import StripChart
-from app.desktop.widgets.thread_reasons import threads_text
+from app.desktop.widgets.thread_reasons import threads_reason, threads_text
 from engine import (
     CacheMissCause,
     Delta,
@@ -58,6 +59,9 @@ class Readouts(QWidget):
         self._num_system_tokens: int | None = None
         self._memory_bytes: int | None = None
         self._peak_bytes: int | None = None
+        self._threads: ThreadsChanged | None = None
+        self._metrics: RequestMetrics | None = None  # of the reply whose numbers are shown
+        self._is_live = False  # between the begin of a request and its end lines may come, and none goes
         self._points: deque[tuple[float, int]] = deque()
         self._charted_at = 0.0
         self._rate = QLabel()
@@ -69,7 +73,7 @@ class Readouts(QWidget):
         self.chart = StripChart(theme)
         self._values: dict[str, QLabel] = {}
         self._labels: dict[str, QLabel] = {}
-        self._total, self._threads, self._cause, self._drafting = _remark(), _remark(), _remark(), _remark()
+        self._total, self._cause, self._drafting = _remark(), _remark(), _remark()
         self._context = _value_label(self.tr("Context"))
         self._context_bar = ContextBar(theme)
         number = QHBoxLayout()
@@ -84,7 +88,7 @@ class Readouts(QWidget):
         self._box.addWidget(self.chart)
         self._grid = self._new_table()
         self._box.addLayout(self._grid)
-        for remark in (self._total, self._threads, self._cause, self._drafting):
+        for remark in (self._total, self._cause, self._drafting):
             self._box.addWidget(remark)
         context = QHBoxLayout()
         label = QLabel(self.tr("Context"))
@@ -142,6 +146,7 @@ class Readouts(QWidget):
         if description is None:
             self._memory_bytes = self._peak_bytes = None
             self._show_memory()
+        self._show_threads()
         self._show_context()
 
     def show_context_parts(self, system: int | None, used: int | None) -> None:
@@ -151,15 +156,10 @@ class Readouts(QWidget):
             self._num_context_tokens = used
         self._show_context()
 
-    @property
-    def threads(self) -> str:
-        """Why fewer threads compute than could; empty while all do."""
-        return self._threads.text()
-
     def show_threads(self, event: ThreadsChanged | None) -> None:
-        """Show how many threads compute, and why not all; None while nothing is known."""
-        self._threads.setText(threads_text(event))
-        self._threads.setVisible(bool(self._threads.text()))
+        """Show how many threads compute, and why not all; None while no other number than at first is known."""
+        self._threads = event
+        self._show_threads()
 
     def show_total(self, rate: float | None) -> None:
         """Show what all replies that run make together; None unless there are several."""
@@ -173,12 +173,14 @@ class Readouts(QWidget):
         self._show_memory()
 
     def begin(self) -> None:
-        """Clear the numbers for a new request."""
+        """Clear the numbers for a new request; the lines of the last reply stay, to be filled again."""
+        self._is_live = True
         self._clear()
         self._show_context()
 
     def show_reply(self, turn: ReplyTurn | None) -> None:
         """Show the stored measures of the last reply of a chat; None for a chat without one."""
+        self._is_live = False
         self._clear()
         self._num_context_tokens = 0
         self._num_system_tokens = None
@@ -186,6 +188,11 @@ class Readouts(QWidget):
             self._show_metrics(turn.metrics)
             self._show_drafting(turn.speculative)
         self._show_context()
+
+    def show_path(self, turn: ReplyTurn | None) -> None:
+        """Show the measures of the reply that the shown messages end with now, unless they are shown already."""
+        if turn is None or turn.metrics is not self._metrics:
+            self.show_reply(turn)
 
     def show_prefill(self, progress: PrefillProgress) -> None:
         """Show how far the prompt is read."""
@@ -221,6 +228,7 @@ class Readouts(QWidget):
 
     def show_finished(self, event: Finished) -> None:
         """Show the measures of a whole reply in place of the running ones."""
+        self._is_live = False
         self._phase.setText("")
         self._show_metrics(event.metrics)
         self._show_drafting(event.speculative)
@@ -228,22 +236,28 @@ class Readouts(QWidget):
 
     def end(self) -> None:
         """Take away the phase: nothing is in progress."""
+        self._is_live = False
         self._phase.setText("")
+        for name in ONLY_WHERE_KNOWN:
+            self._show_row(name)
 
     def _clear(self) -> None:
+        self._metrics = None
         self._points.clear()
         self.chart.clear()
         self._show_rate(None)
         self._phase.setText("")
         for name in self._values:
-            if name != "worker":
+            if name not in ("worker", "threads"):
                 self._set(name, NOTHING)
         self._show_memory()
+        self._show_threads()
         self._show_drafting(None)
         self._cause.hide()
         self._cause.setText("")
 
     def _show_metrics(self, metrics: RequestMetrics) -> None:
+        self._metrics = metrics
         self._show_rate(metrics.decode_rate)
         self._set("ttft", seconds_text(metrics.ttft_s))
         self._set("prompt", _prompt(metrics))
@@ -284,14 +298,19 @@ class Readouts(QWidget):
 
     def _set(self, name: str, text: str) -> None:
         value = self._values[name]
-        if text == value.text():
-            return
-        value.setText(text)
-        value.setAccessibleName(f"{self._labels[name].text()}: {text}")
+        text = text or NOTHING
+        if text != value.text():
+            value.setText(text)
+            value.setAccessibleName(f"{self._labels[name].text()}: {text}")
         if name in ONLY_WHERE_KNOWN:
-            is_known = text not in ("", NOTHING)
-            value.setVisible(is_known)
-            self._labels[name].setVisible(is_known)
+            self._show_row(name)
+
+    def _show_row(self, name: str) -> None:
+        """Show a line whose value is known; one that is not goes once nothing is in progress."""
+        is_known = self._values[name].text() != NOTHING
+        if is_known or not self._is_live:
+            for part in (self._values[name], self._labels[name]):
+                part.setVisible(is_known)
 
     def _show_rate(self, rate: float | None) -> None:
         role = "idle" if rate is None else "number"
@@ -304,6 +323,12 @@ class Readouts(QWidget):
             rate = (end - begin) / (end_s - begin_s)
             self._show_rate(rate)
             self.chart.add(rate)
+
+    def _show_threads(self) -> None:
+        # A line that is always there: a remark that comes and goes would move all below it while a reply is written.
+        at_first = str(self._model.n_threads) if self._model is not None and self._model.n_threads > 0 else NOTHING
+        self._set("threads", threads_text(self._threads) or at_first)
+        self._values["threads"].setToolTip(threads_reason(self._threads) or self._labels["threads"].toolTip())
 
     def _show_memory(self) -> None:
         now, peak = self._memory_bytes, self._peak_bytes
@@ -329,9 +354,7 @@ class Readouts(QWidget):
         )
         self._context_bar.show_parts(self._num_system_tokens, used, model.n_ctx)
         kinds = model.type_k if model.type_k == model.type_v else f"{model.type_k}/{model.type_v}"
-        memory = self.tr("{used} of {total}").format(
-            used=bytes_text(used * model.kv_bytes_per_token), total=bytes_text(model.n_ctx * model.kv_bytes_per_token)
-        )
+        memory = share_text(used * model.kv_bytes_per_token, model.n_ctx * model.kv_bytes_per_token)
         self._set("memory", f"{memory} · {kinds}")
 
     def _reused(self, cached: int, total: int) -> str:

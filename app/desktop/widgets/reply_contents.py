@@ -46,16 +46,6 @@ class Part:
 _Placed = tuple[int, int, Block]
 
 
-def join_blocks(blocks: Sequence[Block], last: Block | None = None) -> list[Block]:
-    """Return what the segments show: neighbouring text blocks together, each table and each code block alone.
-
-    Args:
-        last: what the segment before shows; it may take in the first of the blocks.
-    """
-    placed = [(0, 0, block) for block in blocks]
-    return [block for _, _, block in _joined(placed, None if last is None else (0, 0, last))]
-
-
 class ReplyContents:
     """The segments of one reply, kept while its widgets come and go.
 
@@ -313,6 +303,11 @@ def _placed(blocks: Iterable[Block], text: str, begin: int) -> Iterator[_Placed]
 
 
 def _joined(placed: Sequence[_Placed], last: _Placed | None) -> list[_Placed]:
+    """Return what the segments show: neighbouring text blocks together, each table and each code block alone.
+
+    Args:
+        last: what the segment before shows; it may take in the first of the blocks.
+    """
     segments = [last] if last is not None else []
     for begin, end, block in placed:
         before = segments[-1][2] if segments else None

@@ -341,8 +341,8 @@ class ReplyRow(MessageRow):
             y += height + px(8)
         if self._ledger is not None and not self._ledger.isHidden():
             height = self._ledger.heightForWidth(width)
-            self._ledger.setGeometry(0, y, width, height)
-            y += height
+            self._ledger.setGeometry(0, y + px(3), width, height)
+            y += px(3) + height
         # The line keeps its height in every state, so nothing jumps when a reply ends.
         line, x = px(26), width
         if self._actions is not None:

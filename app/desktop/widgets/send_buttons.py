@@ -1,10 +1,10 @@
 """SendButtons: the button that sends, queues or stops, and the small one that stops while the other queues."""
 
 from PySide6.QtCore import Signal
-from PySide6.QtGui import QKeySequence
 from PySide6.QtWidgets import QHBoxLayout, QPushButton, QSizePolicy, QWidget
 
 from app.desktop.theme.theme import Theme
+from app.desktop.widgets.key_names import key_name
 from app.settings import SendKey
 
 
@@ -61,8 +61,7 @@ class SendButtons(QWidget):
 
     def _show(self) -> None:
         is_busy, is_blank, send_key = self._state
-        shown = QKeySequence("Return" if send_key is SendKey.ENTER else "Ctrl+Return")
-        key = shown.toString(QKeySequence.SequenceFormat.NativeText)
+        key = key_name("Return" if send_key is SendKey.ENTER else "Ctrl+Return")
         if is_busy and is_blank:
             label, tip = self.tr("Stop"), self.tr("Stop the reply (Esc)")
         elif is_busy:

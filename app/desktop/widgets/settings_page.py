@@ -79,11 +79,16 @@ class SettingRow(QWidget):
     def fit(self, width: int) -> None:
         """Put the control beside the text, or below it where there is little room."""
         is_narrow = width < self._theme.px(_NARROW)
-        fit_control(self._theme, self.control, width - self.reset_button.width() - self._right.spacing())
+        fit_control(self._theme, self.control, width - self.inset)
         down, beside = QBoxLayout.Direction.TopToBottom, QBoxLayout.Direction.LeftToRight
         self._box.setDirection(down if is_narrow else beside)
         side = Qt.AlignmentFlag.AlignLeft if is_narrow else Qt.AlignmentFlag.AlignRight
         self._right.setAlignment(side)
+
+    @property
+    def inset(self) -> int:
+        """How much before the right end of the row its control ends: what the reset button takes."""
+        return self.reset_button.width() + self._right.spacing()
 
     def restyle(self) -> None:
         """Take the sizes of the theme."""
@@ -243,4 +248,5 @@ class SettingsPage(QWidget):
         self._column.setFixedWidth(max(column, 1))
         for row in self._rows.values():
             row.fit(column)
-        self.cache.fit(column)
+        is_narrow = column < px(_NARROW)
+        self.documents.set_inset(0 if is_narrow else next(iter(self._rows.values())).inset)

@@ -8,6 +8,7 @@ from PySide6.QtGui import QKeySequence, QShortcut
 from PySide6.QtWidgets import QDialog, QFrame, QGridLayout, QHBoxLayout, QLabel, QScrollArea, QVBoxLayout, QWidget
 
 from app.desktop.theme.theme import Theme
+from app.desktop.widgets.key_names import key_name
 
 _LABEL_WIDTH = 200
 _MIN_LABEL_WIDTH = 90
@@ -32,7 +33,7 @@ class Shortcut:
     @property
     def shown(self) -> str:
         """The first key as this platform writes it."""
-        return _native(self.keys[0])
+        return key_name(self.keys[0])
 
     @property
     def menu_text(self) -> str:
@@ -107,7 +108,7 @@ class ShortcutList(QDialog):
             keys.setSpacing(px(6))
             keys.addStretch()
             for key in shortcut.keys:
-                cap = _label(_native(key))
+                cap = _label(key_name(key))
                 cap.setObjectName("keyCap")
                 keys.addWidget(cap, 0, Qt.AlignmentFlag.AlignVCenter)
             grid.addLayout(keys, row, 1)
@@ -119,10 +120,6 @@ def _grouped(shortcuts: Sequence[Shortcut]) -> dict[str, list[Shortcut]]:
     for shortcut in shortcuts:
         groups.setdefault(shortcut.group, []).append(shortcut)
     return groups
-
-
-def _native(key: str) -> str:
-    return QKeySequence(key).toString(QKeySequence.SequenceFormat.NativeText)
 
 
 def _label(text: str) -> QLabel:

@@ -37,7 +37,7 @@ class TokenCount(QLabel):
             texts, tip = self._over(num_over, is_alone_too_long)
         elif n_ctx > 0:
             count = count_text(num_tokens)
-            texts = (f"{count} / {count_text(n_ctx)}", count)
+            texts = (self.tr("{count} / {most} tokens").format(count=count, most=count_text(n_ctx)), count)
             tip = self.tr("Tokens of the conversation with this message / tokens the context holds")
         else:
             one, many, count = self.tr("1 token"), self.tr("{count} tokens"), count_text(num_tokens)

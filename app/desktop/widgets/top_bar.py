@@ -42,7 +42,7 @@ class TopBar(QFrame):
         self.new_chat = GlyphButton(theme, "plus", _with_key(self.tr("New chat"), "Ctrl+N"), size=32)
         self.compare = GlyphButton(theme, "columns", _with_key(self.tr("Compare models"), "Ctrl+Shift+M"), size=32)
         self.inspector = GlyphButton(theme, "panel", _with_key(self.tr("Inspector"), "Ctrl+I"), size=32)
-        for button in (self.sidebar, self.inspector):
+        for button in (self.sidebar, self.compare, self.inspector):
             button.setCheckable(True)
         self.menu_button = GlyphButton(theme, "dots", self.tr("Menu"), size=32)
         self._row = QHBoxLayout(self)
@@ -51,7 +51,7 @@ class TopBar(QFrame):
         self._row.addWidget(self._title, 1)
         for button in (self.new_chat, self.compare, self.inspector, self.menu_button):
             self._row.addWidget(button)
-        self.compare.clicked.connect(self.compare_requested)
+        self.compare.clicked.connect(self._on_compare)
         self.new_chat.clicked.connect(self.new_chat_requested)
         self.sidebar.clicked.connect(lambda: self.sidebar_toggled.emit())
         self.inspector.clicked.connect(lambda: self.inspector_toggled.emit())
@@ -79,6 +79,10 @@ class TopBar(QFrame):
         title = isolated(shortened(text, 200)) or self.tr("New chat")
         self._title.set_whole(title)
         self._title.setToolTip(tool_tip_text(title))
+
+    def _on_compare(self) -> None:
+        self.compare.toggle()  # checked while the page is shown, and that is not known yet
+        self.compare_requested.emit()
 
     def _on_theme_changed(self) -> None:
         px = self._theme.px

@@ -70,3 +70,12 @@ def test_beginning_is_that_of_the_only_document_when_a_text_is_taken_apart(text:
     documents, rest = split_documents(text)
     only = documents[0]._replace(text=documents[0].text[:num_chars]) if len(documents) == 1 and not rest else None
     assert beginning_of(text, num_chars) == only
+
+
+@pytest.mark.parametrize("encoding", ["utf-32", "utf-32-be", "utf-16", "utf-8-sig"])
+@pytest.mark.parametrize("text", ["é日👍", "a", "a\n" * 700])
+def test_text_is_right_when_a_mark_tells_its_encoding(encoding: str, text: str, tmp_path: Path):
+    mark = b"\0\0\xfe\xff" if encoding == "utf-32-be" else b""
+    (tmp_path / "a.txt").write_bytes(mark + text.encode(encoding))
+    read = read_document(tmp_path / "a.txt")
+    assert (read.document.text, read.notice) == (text.rstrip(), None)

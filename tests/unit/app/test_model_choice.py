@@ -63,7 +63,7 @@ def test_missing_starter_says_how_to_install_it(monkeypatch: pytest.MonkeyPatch)
     [
         ("none.gguf", ModelFileMissing, "no file"),
         (".", ModelFileMissing, "folder"),
-        ("", ModelFileMissing, "folder"),
+        ("", ModelFileMissing, "no name"),
         ("nul\0.gguf", ModelFileUnreadable, "no text"),
         ("lone\udcff.gguf", ModelFileUnreadable, "no text"),
         ("x" * 300 + ".gguf", ModelFileUnreadable, "cannot be read"),

@@ -14,7 +14,8 @@ from hypothesis import strategies as st
 
 import app.settings
 from app.errors import SettingsError
-from app.settings import SCHEMA_VERSION, Settings, SettingsStore, Theme, setting_infos
+from app.settings import Settings, SettingsStore, Theme, setting_infos
+from app.settings_table import SCHEMA_VERSION
 
 damaged_is_logged = pytest.mark.allow_log(r"WARNING app\.settings: settings file is damaged")
 
@@ -86,8 +87,23 @@ def test_any_settings_come_back(
         b"a = " + b"[" * 50_000,
         b"a = " + b"9" * 5000,
         b"# " + b"x" * (2 << 20),
+        b".".join([b"a"] * 3000) + b" = 1",
+        b"[drafting." + b".".join([b"a"] * 3000) + b"]",
     ],
-    ids=["empty", "blank", "[a", "NULs", "UTF-16", "BOM alone", "Latin-1", "nested", "long number", "huge"],
+    ids=[
+        "empty",
+        "blank",
+        "[a",
+        "NULs",
+        "UTF-16",
+        "BOM alone",
+        "Latin-1",
+        "nested",
+        "long number",
+        "huge",
+        "dotted",
+        "deep name",
+    ],
 )
 def test_damaged_file_is_set_aside_and_told_once(store: SettingsStore, path: Path, data: bytes) -> None:
     path.write_bytes(data)

@@ -5,8 +5,10 @@ import os
 import signal
 from multiprocessing.connection import Connection
 
+from engine.errors import ErrorInfo
 from engine.messages import (
     PROTOCOL_VERSION,
+    CacheRefused,
     Counted,
     CountTokens,
     Event,
@@ -58,6 +60,15 @@ def answers_twice(connection: Connection, fake: bool) -> None:
     while not isinstance(command := decode_command(connection.recv_bytes()), Shutdown):
         if isinstance(command, CountTokens):
             _send(connection, *(Counted(request_id=command.request_id, num_tokens=number) for number in (1, 2)))
+
+
+def refuses_at_the_end(connection: Connection, fake: bool) -> None:
+    """Say what else is to be said when it is told to end, and that nothing could be kept."""
+    _send(connection, _hello())
+    while not isinstance(decode_command(connection.recv_bytes()), Shutdown):
+        pass
+    refused = CacheRefused(error=ErrorInfo("CacheNotWritten", "There is no space.", "Make some."))
+    _send(connection, LogLine(level=logging.INFO, text="the end"), refused)
 
 
 def hears_nothing(connection: Connection, fake: bool) -> None:

@@ -20,19 +20,20 @@ def drafting_engine(
     draft: str | None = "draft_right=0.7",
     referee: type[Referee] = EagerReferee,
     backend: FakeBackend | None = None,
+    draft_backend: FakeBackend | None = None,
     **params: Any,
 ) -> Engine:
     """Return an engine with a draft model, or without where `draft` is None.
 
     Args:
-        draft: settings of the draft model's backend, as in a `fake:` path.
+        draft: settings of the draft model's backend, as in a `fake:` path, where `draft_backend` is not given.
     """
     target = backend or make_backend(settings, **params)
     engine = Engine(target)
     engine.speculator.referee = referee
     if draft is not None:
         described = target.description
-        drafting = make_backend(draft, n_ctx=described.n_ctx, n_seq_max=described.n_seq_max)
+        drafting = draft_backend or make_backend(draft, n_ctx=described.n_ctx, n_seq_max=described.n_seq_max)
         engine.speculator.set_model(ModelDrafter(drafting, vocabulary_size=described.n_vocab))
     return engine
 

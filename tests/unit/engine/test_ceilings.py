@@ -8,22 +8,14 @@ from engine.backend import BatchPart, DecodeStatus
 from engine.core import Engine
 from engine.metrics import (
     bandwidth_share,
-    batch_steps,
-    busy_share,
     cost_per_million_tokens,
     decode_bytes,
-    decode_ceiling,
     joules_per_token,
 )
 from tests.unit.engine.fake_engine import ask, make_backend, make_prompt
 
-REPLIES = (5, 2, 6, 8, 1, 6, 3, 3, 3, 3, 2, 5)  # twelve, of 47 tokens in all
+REPLIES = (5, 2, 6, 8, 1, 6, 3, 3, 3, 3, 2, 5)  # tokens
 SLOTS = 4
-
-
-def test_decode_is_bound_by_reading_the_weights():
-    ceiling = decode_ceiling(1e12, decode_bytes(14_000_000_000, 0, 0))
-    assert ceiling == pytest.approx(71.4, abs=0.1)
 
 
 def test_cache_is_read_with_the_weights_when_there_is_context():
@@ -41,23 +33,6 @@ def test_share_is_none_when_a_part_is_not_known(values: tuple[float, float, floa
     assert bandwidth_share(*values) is None
 
 
-def test_ceiling_is_none_when_nothing_is_read():
-    assert decode_ceiling(1e10, 0) is None
-
-
-@pytest.mark.parametrize(("is_refilled", "num_steps", "percent"), [(False, 19, 62), (True, 14, 84)])
-def test_refilled_slots_take_fewer_steps_than_batches(is_refilled: bool, num_steps: int, percent: int):
-    assert sum(REPLIES) == 47
-    steps = batch_steps(REPLIES, SLOTS, is_refilled=is_refilled)
-    assert steps == num_steps
-    assert round(100 * (busy_share(47, steps, SLOTS) or 0)) == percent
-
-
-def test_no_replies_take_no_steps():
-    assert batch_steps((), SLOTS, is_refilled=True) == batch_steps((), SLOTS, is_refilled=False) == 0
-    assert busy_share(0, 0, SLOTS) is None
-
-
 def test_engine_refills_its_slots_at_every_step(monkeypatch: pytest.MonkeyPatch):
     backend = make_backend("n_words=100", n_seq_max=SLOTS)
     decode, steps = backend.decode, []
@@ -70,7 +45,7 @@ def test_engine_refills_its_slots_at_every_step(monkeypatch: pytest.MonkeyPatch)
     prompts = [make_prompt(f"r{number}", f"{number}", max_tokens=count) for number, count in enumerate(REPLIES)]
     replies = ask(Engine(backend), *prompts)
     assert [len(replies[f"r{number}"].token_ids) for number in range(len(REPLIES))] == list(REPLIES)
-    assert len(steps) == batch_steps(REPLIES, SLOTS, is_refilled=True)
+    assert len(steps) == 14  # batches of four that wait for their longest reply would take 19
     assert sum(steps) == sum(REPLIES)
 
 

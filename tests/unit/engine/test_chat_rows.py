@@ -26,10 +26,17 @@ HI = {"type": "text", "text": "hi"}
         (HI, "hi"),
         ("a\ud83d b", "a\ufffd b"),
         ([{"type": "a\ud83d\nb"}], "[a\ufffd b left out]"),
+        ([{"type": "a\x1b[31m\u202eb"}], "[a [31m b left out]"),
+        ({"content_type": "text", "parts": ["hi", None, {"content_type": "picture"}]}, "hi\n[picture left out]"),
+        ([{"type": "refusal", "refusal": "no"}], "no"),
+        ([{"type": "output_text", "text": "hi", "annotations": []}, {"type": "thinking"}], "hi\n[thinking left out]"),
+        ([["hi"]], "[content that is no text left out]"),
+        (b"hi", "[content that is no text left out]"),
+        (("a", "b"), "a\nb"),
     ],
     ids=[
         "null", "text", "no parts", "a part", "bare texts", "image", "audio", "empty part", "number", "untyped",
-        "one part", "surrogate", "odd type",
+        "one part", "surrogate", "odd type", "escapes", "exported", "refusal", "answer", "nested", "bytes", "tuple",
     ],
 )  # fmt: skip
 def test_content_becomes_text_when_it_comes_in_another_form(content: object, text: str):

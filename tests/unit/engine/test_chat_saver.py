@@ -47,7 +47,9 @@ def reply_to(engine: Engine, number: int) -> None:
 
 def limit_to(num_bytes: int) -> Callable[[Engine, pytest.MonkeyPatch], None]:
     def set_limit(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr(engine.room._prompt_cache.folder, "_max_bytes", num_bytes)
+        folder = engine.room._prompt_cache.folder
+        assert folder is not None
+        folder.set_max_bytes(num_bytes)
 
     return set_limit
 

@@ -33,6 +33,7 @@ class Step(NamedTuple):
 
     parts: list[BatchPart]
     drafting_s: float
+    own_s: float
 
     @property
     def num_rows(self) -> int:
@@ -42,13 +43,18 @@ class Step(NamedTuple):
     @property
     def seconds(self) -> float:
         """What passed, drafting included."""
-        return self.drafting_s + plain_s(self.num_rows)
+        return self.drafting_s + self.own_s
 
 
 class Clock:
-    """Moved by the steps of two backends, which it notes."""
+    """Moved by the steps of two backends, which it notes.
 
-    def __init__(self) -> None:
+    Args:
+        saved_s: by each reply beside the first: its row has a cache of its own, that of a draft has not.
+    """
+
+    def __init__(self, *, saved_s: float = 0.0) -> None:
+        self.saved_s = saved_s
         self.now = 0.0
         self.drafting_s = 0.0
         self.num_draft_steps = 0
@@ -63,9 +69,10 @@ class Clock:
 
     def take(self, parts: Sequence[BatchPart]) -> None:
         """Note a step of the target."""
-        self.now += plain_s(sum(len(part.tokens) for part in parts))
+        began = self.now
+        self.now += plain_s(sum(len(part.tokens) for part in parts)) - self.saved_s * (len(parts) - 1)
         if all(len(part.tokens) == 1 + part.num_drafted for part in parts):
-            self.steps.append(Step(list(parts), self.drafting_s))
+            self.steps.append(Step(list(parts), self.drafting_s, self.now - began))
         self.drafting_s = 0.0
 
 
@@ -101,8 +108,14 @@ class LookingReferee(FullReferee):
         return choice if self._number % 3 else Choice(Arm.PLAIN, is_baseline=True)
 
 
-def converse(clock: Clock, *referees: type[Referee], right: float = 1.0) -> dict[str, Finished]:
-    """Return the replies to one request for each referee, `a` and so on, all at the same time."""
+def converse(
+    clock: Clock, *referees: type[Referee], right: float = 1.0, knows_plain: bool = True
+) -> dict[str, Finished]:
+    """Return the replies to one request for each referee, `a` and so on, all at the same time.
+
+    Args:
+        knows_plain: whether plain steps of several replies were seen before.
+    """
     target = TimedBackend(clock.take, n_seq_max=len(referees), n_ctx=4096)
     engine = Engine(target)
     waiting = iter(referees)
@@ -113,6 +126,9 @@ def converse(clock: Clock, *referees: type[Referee], right: float = 1.0) -> dict
     engine.speculator.set_model(ModelDrafter(drafting, vocabulary_size=described.n_vocab))
     for num_rows in (1, 2, 3, 4, 5, 6, 8, 12, 16, 33) * 4:
         engine.speculator._times.observe(num_rows, plain_s(num_rows), num_threads=engine.threads.count)
+    for number in range(2, 5) if knows_plain else ():
+        seconds = plain_s(number) - clock.saved_s * (number - 1)
+        engine.speculator._times.observe(number, seconds, num_threads=engine.threads.count, num_replies=number)
     clock.drafting_s, clock.num_draft_steps = 0.0, 0
     prompts = [
         make_prompt(name, f"{name} says it", max_tokens=NUM_TOKENS) for name, _ in zip("abcd", referees, strict=False)
@@ -179,3 +195,33 @@ def test_no_reply_of_a_step_has_a_draft_when_one_wants_to_see_a_plain_step():
     assert len(plain) >= len(shared) // 3
     assert not any(step.drafting_s for step in plain)
     assert all(all(part.num_drafted for part in step.parts) for step in shared if step not in plain)
+
+
+@pytest.mark.parametrize("num_replies", [2, 4])
+def test_what_is_told_is_measured_by_plain_steps_of_as_many_replies_when_these_take_less_than_drafts(num_replies):
+    clock = Clock(saved_s=0.003)
+    replies = converse(clock, *[LookingReferee] * num_replies, knows_plain=False)
+    shared = [step for step in clock.steps if len(step.parts) == num_replies]
+    plain = [step.own_s for step in shared if step.num_rows == num_replies]
+    assert plain[0] < 0.9 * plain_s(num_replies)
+    passed = sum(step.seconds for step in shared)
+    truth = (NUM_TOKENS - 1) * plain[0] / passed
+    for got in replies.values():
+        assert truth * 0.9 <= got.speculative.net_speedup <= truth * 1.02
+
+
+def test_too_little_is_told_when_no_plain_step_of_as_many_replies_was_seen():
+    clock = Clock(saved_s=0.003)
+    replies = converse(clock, FullReferee, FullReferee, knows_plain=False)
+    shared = [step for step in clock.steps if len(step.parts) == 2]
+    assert not [step for step in shared if step.num_rows == 2]
+    truth = (NUM_TOKENS - 1) * (plain_s(2) - 0.003) / sum(step.seconds for step in shared)
+    assert all(got.speculative.net_speedup <= truth * 1.02 for got in replies.values())
+
+
+def test_a_plain_step_comes_before_drafts_when_as_many_replies_were_never_seen():
+    clock = Clock()
+    converse(clock, Referee, Referee, knows_plain=False)
+    shared = [step for step in clock.steps if len(step.parts) == 2]
+    assert any(step.num_rows > 2 for step in shared), "drafts pay here"
+    assert shared[0].num_rows == 2

@@ -239,7 +239,7 @@ def test_times_of_strict_steps_are_compared_with_each_other_when_they_take_other
 ):
     seen: list[tuple[int, int]] = []
 
-    def observe(self: StepTimes, num_rows: int, seconds: float, *, num_threads: int = 1) -> None:
+    def observe(self: StepTimes, num_rows: int, seconds: float, *, num_threads: int = 1, **_: Any) -> None:
         seen.append((num_rows, num_threads))
 
     backend = make_backend()

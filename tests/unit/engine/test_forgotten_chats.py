@@ -81,7 +81,7 @@ def test_nothing_is_written_when_a_chat_is_forgotten_while_its_file_is_read(kept
     assert written(engine, kept) == {"a"}
     engine = Engine(make_backend(), prompt_cache=kept)
     events = engine.add(chat("a"))
-    for awaited in engine.room._reads.values():
+    for awaited in engine.room.reads._reads.values():
         awaited.reading.result(10)
     forget(engine, kept, "a")
     answer = finished(events + run(engine))["a"]

@@ -6,13 +6,13 @@ from pathlib import Path
 
 import pytest
 
+from engine.coming_back import Reading
 from engine.core import Engine
 from engine.folder_entry import FolderEntry
 from engine.metrics import CacheSource
 from engine.params import CacheParams, SamplingParams
 from engine.prompt_cache import PromptCache
 from engine.sequence import Prompt
-from engine.slot_room import Reading
 from tests.unit.engine.fake_engine import alone, finished, make_backend, make_prompt, reply, run
 
 
@@ -64,13 +64,13 @@ def test_only_the_last_is_read_when_chats_are_opened_one_after_the_other(
 ):
     reader = SlowReader(engine, monkeypatch)
     for name in "abcc":
-        engine.room.open_chat(name)
+        engine.room.opened.open(name)
     assert reader.go_on() == ["c"]
 
 
 def test_opened_file_is_read_no_more_when_another_chat_goes_on(engine: Engine, monkeypatch: pytest.MonkeyPatch):
     reader = SlowReader(engine, monkeypatch)
-    engine.room.open_chat("a")
+    engine.room.opened.open("a")
     events = engine.add(chat("b"))
     assert reader.go_on() == ["b"]
     assert finished(events + run(engine))["b"].text == alone(chat("b")).text
@@ -78,14 +78,14 @@ def test_opened_file_is_read_no_more_when_another_chat_goes_on(engine: Engine, m
 
 def test_opened_file_is_read_no_more_when_its_chat_is_forgotten(engine: Engine, monkeypatch: pytest.MonkeyPatch):
     reader = SlowReader(engine, monkeypatch)
-    engine.room.open_chat("a")
+    engine.room.opened.open("a")
     engine.forget(["a"])
     assert reader.go_on() == []
 
 
 def test_prompt_is_read_when_the_disk_does_not_answer(engine: Engine, monkeypatch: pytest.MonkeyPatch):
     reader = SlowReader(engine, monkeypatch)
-    monkeypatch.setattr("engine.slot_room._LEAST_DISK_WAIT_S", 0.0)
+    monkeypatch.setattr("engine.file_reads._LEAST_DISK_WAIT_S", 0.0)
     answer = reply(engine, chat("a"))
     assert answer.text == alone(chat("a")).text
     assert answer.metrics.cache_source is CacheSource.NONE
@@ -96,7 +96,7 @@ def test_file_is_left_alone_when_the_context_is_too_small_for_it(engine: Engine,
     small = Engine(make_backend(n_ctx=128, n_seq_max=1), prompt_cache=engine.room._prompt_cache)
     assert len(small.room._prompt_cache.describe()) == 3
     reader = SlowReader(small, monkeypatch)
-    small.room.open_chat("a")
+    small.room.opened.open("a")
     reply(small, chat("a")._replace(sampling=SamplingParams(max_tokens=5)))
     assert reader.asked == [], "it would be read, and find no room, with each message"
     small.close()

@@ -108,7 +108,7 @@ def test_metadata_is_complete_when_a_panel_is_drawn_from_it(params_type: type, i
     assert info.label.strip() == info.label != ""
     assert info.help.endswith(".")
     assert info.minimum < info.maximum
-    assert 0 < info.step < info.maximum - info.minimum
+    assert 0 < info.step <= info.maximum - info.minimum
     assert info.soft_maximum is None or info.minimum < info.soft_maximum <= info.maximum
     assert info.default == getattr(params_type(), info.name)
     info.check(info.default)

@@ -94,6 +94,15 @@ def test_chunks_do_not_become_tiny_when_the_machine_is_very_slow():
     assert 8 <= _sizes(scheduler)["1"] <= 32
 
 
+def test_prefill_rate_is_soon_right_when_the_first_step_waited_for_the_weights():
+    scheduler = _scheduler(_sequence("0", 32, num_read=0))
+    planned = scheduler.plan()
+    for duration_s in (20.0, 0.1):
+        scheduler.note_step(planned, duration_s)
+    rate = scheduler.prefill_s_per_token
+    assert rate is not None and rate <= 1.5 * 0.1 / 32
+
+
 def test_prefill_rate_is_not_learned_when_a_step_only_decodes():
     scheduler = _scheduler(_sequence("0", 5, num_read=5), _sequence("1", 5, num_read=5))
     for _ in range(5):

@@ -1,6 +1,7 @@
 """A folder that several processes write to: what is forgotten goes, whoever has written it; a clock that was wrong."""
 
 import os
+import threading
 import time
 from pathlib import Path
 
@@ -28,6 +29,7 @@ def test_file_goes_when_another_process_has_written_it_meanwhile(by: str, tmp_pa
         first.forget(["a"])
     else:
         first.forget_named(["gone"])
+    first.flush(10)
     third = SnapshotFolder(tmp_path, max_bytes=1 << 30)
     assert [list(entry.tokens) for entry in third.entries] == [[3, 4]]
     for folder in (first, second, third):
@@ -43,6 +45,9 @@ def test_replies_go_with_their_chat_when_this_process_does_not_know_of_them(tmp_
     other.write(reply_of(2, chat_id="b", size=100))
     other.close(10)
     cache.forget(["a"])
+    is_gone = threading.Event()
+    cache.when_forgotten(is_gone.set)
+    assert is_gone.wait(10)
     assert [path.name for path in tmp_path.glob("*.reply")] == ["key2.reply"], "before it is said that it has gone"
     cache.close(10)
 

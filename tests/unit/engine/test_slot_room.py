@@ -244,20 +244,20 @@ def test_file_is_read_ahead_when_its_chat_is_opened(engine_in: MakeEngine):
         reply(engine, chat(number))
     engine = engine_in()
     for chat_id in ("nothing", "c1"):
-        engine.room.open_chat(chat_id)
-    assert engine.room._opened is not None
-    _, reading = engine.room._opened
+        engine.room.opened.open(chat_id)
+    assert engine.room.opened._reading is not None
+    _, reading = engine.room.opened._reading
     reading.result(10)
     engine.add(chat(1))
-    assert engine.room.is_ready(engine._scheduler.waiting[0])
+    assert engine.room.reads.is_ready(engine._scheduler.waiting[0])
     answer = finished(run(engine))["r1"]
     assert (source(answer), num_evaluated(answer)) == (CacheSource.DISK, 1)
     assert answer.text == alone(chat(1)).text
-    engine.room.open_chat("c1")
-    assert engine.room._opened is None, "it is in a slot"
-    engine.room.open_chat("c2")
+    engine.room.opened.open("c1")
+    assert engine.room.opened._reading is None, "it is in a slot"
+    engine.room.opened.open("c2")
     engine.room.forget(["c2"])
-    assert engine.room._opened is None
+    assert engine.room.opened._reading is None
 
 
 def test_all_chats_are_on_disk_when_there_were_more_than_slots(engine_in: MakeEngine):
@@ -406,6 +406,7 @@ OPERATIONS = st.lists(
         st.tuples(st.just("abort"), st.integers(0, 4), st.just("")),
         st.tuples(st.just("evict"), st.just(0), st.just("")),
         st.tuples(st.just("restart"), st.just(0), st.just("")),
+        st.tuples(st.just("open"), st.integers(0, 4), st.just("")),
     ),
     max_size=25,
 )
@@ -466,6 +467,9 @@ def test_replies_are_those_of_a_lone_engine_when_chats_live_at_random(
     for operation, number, text in [*operations, ("steps", 0, "")]:
         events: list = []
         match operation:
+            case "open":
+                engine.room.opened.open(f"c{number}")
+                engine.room.opened._settled_at = 0.0
             case "steps":
                 for _ in range(number):
                     events += engine.step()

@@ -52,6 +52,12 @@ def held(folder: SnapshotFolder) -> list[list[int]]:
     return sorted(list(entry.tokens) for entry in folder.entries)
 
 
+def look(folder: SnapshotFolder) -> bool:
+    looking = folder.look()
+    assert looking is not None
+    return looking.result(10)
+
+
 def entry_of(folder: SnapshotFolder, tokens: list[int]) -> FolderEntry:
     return next(entry for entry in folder.entries if list(entry.tokens) == tokens)
 
@@ -141,8 +147,10 @@ def test_limit_is_a_share_of_the_disk_when_none_is_set(open_folder: Open, monkey
     folder = open_folder(max_bytes=None)
     assert folder.entries == []
     monkeypatch.setattr(shutil, "disk_usage", lambda path: Usage)
+    look(folder)
     assert folder.max_bytes == 5 << 30
     Usage.free = 1000 << 30
+    look(folder)
     assert folder.max_bytes == 8 << 30
 
 
@@ -183,7 +191,9 @@ def test_other_files_stay_when_the_folder_is_looked_through_and_cleared(open_fol
     put(folder, [1, 2, 3])
     (folder.path / "notes.txt").write_text("mine")
     folder.clear()
-    assert files(folder) == held(folder) == []
+    assert held(folder) == []
+    folder.flush(10)
+    assert files(folder) == []
     assert (folder.path / "notes.txt").exists()
 
 
@@ -192,6 +202,7 @@ def test_file_is_a_miss_when_another_process_has_deleted_it(open_folder: Open):
     put(folder, [1, 2, 3])
     entry = folder.entries[0]
     other.clear()
+    other.flush(10)
     assert folder.read(entry).result(10).fault is FileFault.GONE
     assert held(folder) == []
 

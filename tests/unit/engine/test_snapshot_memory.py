@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from engine import prompt_cache, slot_room
+from engine import prompt_cache
 from engine.core import Engine
-from engine.free_memory import FreeMemory
+from engine.free_memory import FreeMemory, has_memory
 from engine.metrics import CacheMissCause, CacheSource
 from engine.params import CacheParams
 from engine.prompt_cache import PromptCache
@@ -34,7 +34,7 @@ def test_no_chat_is_copied_when_memory_is_short(kept: PromptCache, monkeypatch: 
     engine = Engine(make_backend(n_seq_max=1), prompt_cache=kept)
     reply(engine, CHAT)
     with monkeypatch.context() as patched:
-        patched.setattr(slot_room, "free_memory", lambda: SHORT)
+        patched.setitem(has_memory.__globals__, "free_memory", lambda: SHORT)
         engine.room.saver.save_all()
         assert written(kept) == []
     engine.close()
@@ -48,9 +48,9 @@ def test_no_file_is_read_when_memory_is_short(is_opened: bool, kept: PromptCache
     engine.close()
     assert written(kept) == ["a"]
     engine = Engine(make_backend(), prompt_cache=kept)
-    monkeypatch.setattr(slot_room, "free_memory", lambda: SHORT)
+    monkeypatch.setitem(has_memory.__globals__, "free_memory", lambda: SHORT)
     if is_opened:
-        engine.room.open_chat("a")
+        engine.room.opened.open("a")
     answer = reply(engine, CHAT)
     assert answer.metrics.cache_source is CacheSource.NONE
     assert answer.text == alone(CHAT).text

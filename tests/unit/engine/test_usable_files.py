@@ -71,7 +71,7 @@ def test_file_is_a_miss_with_its_cause_when_it_says_what_no_chat_has(
     forge(kept, **changes)
     engine = Engine(make_backend(), prompt_cache=kept)
     if is_opened:
-        engine.room.open_chat("a")
+        engine.room.opened.open("a")
     answer = reply(engine, MORE)
     assert answer.text == alone(MORE).text
     assert answer.metrics.cache_source is CacheSource.NONE

@@ -1,5 +1,6 @@
 """Importance matrices read from files: both formats, and those that are damaged or of another model."""
 
+import os
 import struct
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -98,3 +99,12 @@ def test_matrix_is_used_and_checked_by_the_real_library(tmp_path: Path) -> None:
     assert results is not None
     assert results[0].error is None
     assert ready.output.stat().st_size == ready.output_bytes
+
+
+def test_device_is_no_matrix() -> None:
+    """It says that it has no bytes, and never ends."""
+    with pytest.raises(ImatrixFault):
+        read_matrix(Path(os.devnull), NoHead())
+    if (endless := Path("/dev/zero")).exists():
+        with pytest.raises(ImatrixFault):
+            read_matrix(endless, NoHead())

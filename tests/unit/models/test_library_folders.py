@@ -48,7 +48,7 @@ def test_folder_that_went_is_told(tmp_path: Path) -> None:
     assert "is not there" in problem.message
 
 
-@pytest.mark.parametrize("damage", [b"", b"{", b"[3]"], ids=["empty", "cut", "types"])
+@pytest.mark.parametrize("damage", [b"", b"{", b"[3]", b"[" * 9999, b'[""]', b'["a"]', rb'["/a\u0000b"]'])
 def test_damaged_list_of_folders_is_told_and_set_aside(tmp_path: Path, damage: bytes) -> None:
     (tmp_path / "state").mkdir()
     listed = tmp_path / "state" / "library-folders.json"

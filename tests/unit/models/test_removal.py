@@ -107,7 +107,7 @@ def test_file_in_its_place_is_not_written_over(tmp_path: Path) -> None:
     assert library.removed() == (removed,)
 
 
-@pytest.mark.parametrize("note", [b"", b"{", b'{"title":3}', None], ids=["empty", "cut", "types", "gone"])
+@pytest.mark.parametrize("note", [b"", b"{", b'{"title":3}', b'{"x":' * 9999, None])
 def test_damaged_note_is_passed_over(tmp_path: Path, note: bytes | None) -> None:
     write_small(tmp_path / "ours" / "x.gguf")
     library = library_of(tmp_path)

@@ -64,10 +64,11 @@ class Thought(NamedTuple):
 
 
 class Cut(NamedTuple):
-    """A reply that fills the context, after a number of earlier messages was left out."""
+    """A reply that fills the context, after a number of earlier messages was left out, or one that is stopped."""
 
     text: str
     num_dropped: int = 0
+    is_stopped: bool = False
 
 
 Reply = str | Thought | Cut | EngineError | Callable[[], None]
@@ -270,10 +271,12 @@ class ScriptedClient:
         if isinstance(reply, Cut):
             if reply.num_dropped:
                 yield TurnsDropped(request_id=request_id, num_messages=reply.num_dropped, num_tokens=99)
-            yield Delta(
-                request_id=request_id, text=reply.text, num_generated_tokens=1, num_context_tokens=9, decode_s=0.1
-            )
-            yield self._finished(request_id, reply.text, FinishReason.CONTEXT_FULL)
+            if reply.text:
+                yield Delta(
+                    request_id=request_id, text=reply.text, num_generated_tokens=1, num_context_tokens=9, decode_s=0.1
+                )
+            reason = FinishReason.ABORT if reply.is_stopped else FinishReason.CONTEXT_FULL
+            yield self._finished(request_id, reply.text, reason)
             return
         text = reply if isinstance(reply, str) else "par"
         for number, piece in enumerate(text.split(" ")):

@@ -18,14 +18,16 @@ from app.settings import SettingsStore
 from app.store import ChatStore
 from engine import DecodeFailed, InprocClient
 from tests.support.refused_drafts import write_refused
+from tests.support.template_thread import render_templates_here
 
 BESIDE_BARE = {"cold_ttft", "prefill_short", "prefill_long", "decode_short", "decode_long"}
 BESIDE_BARE |= {"parallel_2", "parallel_4", "parallel_8"}
 
 
 @pytest.fixture(autouse=True)
-def _written_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+def _quick_engine(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("engine.chat_saver._IDLE_S", 0.01)
+    render_templates_here(monkeypatch)
 
 
 @pytest.fixture
@@ -40,6 +42,7 @@ def bench(paths: Paths, **flags: Any) -> ExitCode:
     """Run the command with some flags."""
     usual: dict[str, Any] = {
         "draft": [],
+        "draft_gpu_layers": None,
         "name": None,
         "model": None,
         "repeats": None,
@@ -147,7 +150,14 @@ def test_other_run_is_shown_beside(paths: Paths, capsys: pytest.CaptureFixture[s
 
 @pytest.mark.parametrize(
     "flag",
-    [{"repeats": 3}, {"prompt_tokens": 99}, {"busy": True}, {"growth": True}, {"draft": ["ngram"]}],
+    [
+        {"repeats": 3},
+        {"prompt_tokens": 99},
+        {"busy": True},
+        {"growth": True},
+        {"draft": ["ngram"]},
+        {"draft_gpu_layers": 0},
+    ],
     ids=lambda flag: str(flag),
 )
 def test_replay_takes_no_numbers_of_its_own(

@@ -115,14 +115,6 @@ def test_device_and_experts_are_settings_of_the_model() -> None:
         model_params(parse("--device", "cpu", "--gpu-layers", "3"))
 
 
-@pytest.mark.parametrize("flag", ["--save"])
-def test_flags_of_unbuilt_parts_are_refused(flag: str) -> None:
-    with pytest.raises(UsageError, match=f"^{flag} is not built yet"):
-        parse(flag, "x")
-    with pytest.raises(UsageError, match=f"^{flag} is not built yet"):
-        parse(flag)
-
-
 @pytest.mark.parametrize(
     ("text", "setting"),
     [

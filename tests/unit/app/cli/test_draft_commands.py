@@ -159,7 +159,7 @@ def test_reply_comes_without_the_draft_when_its_file_tells_that_it_cannot(
     paths: Paths, tmp_path: Path, draft: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     check = DraftCheck(reason="small \x1b is an embedding model.", hint="Choose a model that writes.")
-    monkeypatch.setattr("app.cli.draft_commands.check_draft", lambda target, path, params: check)
+    monkeypatch.setattr("app.cli.draft_commands.check_draft", lambda target, path, **_: check)
     target = str(write_tiny_model(tmp_path / "target.gguf"))
     client = ScriptedClient(["ok"])
     assert chat(paths, client, "--json", "-m", target, "--draft", draft) == ExitCode.DONE

@@ -46,12 +46,40 @@ def test_prompt_behind_dashes_may_look_like_a_flag(
     assert client.requests[0].messages[0].content == "--debug"
 
 
-@pytest.mark.parametrize("command", ["quality", "serve"])
-def test_unbuilt_commands_are_refused(command: str, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main([command, "--json", "x", "--whatever"]) == 2
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        (["serve", "--json", "x"], "There is no command 'serve'."),
+        (["--nothing", "--json"], "There is no option '--nothing'."),
+        (["chat", "--json", "-m", "/no\nsuch\x1b[31m.gguf", "hi"], "There is no file /no␤such␛[31m.gguf."),
+        (["chat", "--json", "-m", " ", "hi"], "The model has no name."),
+        (["models", "inspect", "--json", "-m", ""], "The model to look into has no name."),
+    ],
+    ids=["command", "option", "odd name", "blank name", "no name"],
+)
+def test_what_is_not_there_is_told_in_one_line_and_a_hint(
+    arguments: list[str], sentence: str, data_dir: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(arguments) in (2, 3)
     out, err = capsys.readouterr()
     assert json.loads(out)["event"] == "failed"
-    assert f"`fireside {command}` is not built yet." in err
+    shown, hint = err.splitlines()
+    assert shown == f"fireside: {sentence}"
+    assert hint
+
+
+def test_complaint_is_no_event_when_the_prompt_alone_says_json(
+    data_dir: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["chat", "-m", "/none.gguf", "--", "--json"]) == 3
+    assert capsys.readouterr().out == ""
+
+
+def test_nothing_in_the_product_speaks_of_what_is_not_built() -> None:
+    root = Path(app.__file__).parent.parent
+    files = [path for folder in ("app", "engine", "models", "docs") for path in (root / folder).rglob("*")]
+    texts = {path: path.read_text("utf-8") for path in files if path.suffix in (".py", ".md", ".ts")}
+    assert [str(path) for path, text in texts.items() if "not built yet" in text.lower()] == []
 
 
 @pytest.mark.parametrize(
@@ -86,6 +114,27 @@ def test_data_dir_that_cannot_be_made_exits_2(tmp_path: Path, capsys: pytest.Cap
     (tmp_path / "file").write_text("")
     assert main(["--data-dir", str(tmp_path / "file"), "chat", "hi"]) == 2
     assert "cannot be made" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("name", ["file", "caf\udce9"], ids=["file", "no text"])
+@pytest.mark.parametrize("is_variable", [False, True], ids=["flag", "variable"])
+def test_data_folder_that_was_chosen_must_be_usable(
+    tmp_path: Path,
+    name: str,
+    is_variable: bool,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    (tmp_path / "file").write_text("")
+    folder = str(tmp_path / name)
+    if is_variable:
+        monkeypatch.setenv("FIRESIDE_DATA_DIR", folder)
+    assert main([*(() if is_variable else ("--data-dir", folder)), "models", "list"]) == 2
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert len(err.splitlines()) == 2
+    assert "--data-dir" in err
+    assert [path.name for path in tmp_path.iterdir() if path.is_dir()] == []
 
 
 def test_missing_model_exits_3(data_dir: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -2,11 +2,12 @@
 
 import io
 import os
+import signal
 import sys
 
 import pytest
 
-from app.cli.streams import is_terminal, open_standard_streams, read_standard_input, without_echo
+from app.cli.streams import ended_in_order, is_terminal, open_standard_streams, read_standard_input, without_echo
 from app.text_decoding import decode_text
 
 
@@ -70,3 +71,17 @@ def test_standard_input_is_utf_8_whatever_the_locale(monkeypatch: pytest.MonkeyP
     raw = io.BytesIO("日é".encode())
     monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(raw, encoding="latin-1"))
     assert read_standard_input() == ("日é", None)
+
+
+@pytest.mark.skipif(os.name != "posix", reason="Windows has no such signals")
+def test_signal_that_is_ignored_stays_ignored() -> None:
+    before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    try:
+        with ended_in_order():
+            assert signal.getsignal(signal.SIGHUP) is signal.SIG_IGN
+            with pytest.raises(SystemExit) as ended:
+                signal.raise_signal(signal.SIGTERM)
+            assert ended.value.code == 143
+            assert signal.getsignal(signal.SIGTERM) is signal.SIG_DFL  # a second one ends it at once
+    finally:
+        signal.signal(signal.SIGHUP, before)

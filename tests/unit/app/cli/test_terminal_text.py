@@ -4,7 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.cli.terminal_text import is_blank, one_line, safe_text, wrapped
+from app.cli.terminal_text import one_line, safe_text, wrapped
+from engine import is_blank
 
 
 @pytest.mark.parametrize(

@@ -28,10 +28,11 @@ def test_run_is_kept_once_when_it_is_sent_twice(open_store: OpenStore) -> None:
 
 def test_record_is_empty_when_it_cannot_be_read(open_store: OpenStore, path: Path) -> None:
     store = open_store()
-    for run in (Run(kind="bench", record={"n": 1}), Run(kind="bench", record={"n": 2})):
+    for run in [Run(kind="bench", record={"n": number}) for number in range(3)]:
         store.add_run(run).result()
     with closing(sqlite3.connect(path)) as connection:
         connection.execute("UPDATE runs SET record = 'no JSON' WHERE seq = 1")
         connection.execute("UPDATE runs SET record = '[1]' WHERE seq = 2")
+        connection.execute("UPDATE runs SET record = ? WHERE seq = 3", ('{"a":' * 9999,))
         connection.commit()
-    assert [run.record for run in store.list_runs()] == [{}, {}]
+    assert [run.record for run in store.list_runs()] == [{}, {}, {}]

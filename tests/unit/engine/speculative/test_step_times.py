@@ -5,7 +5,7 @@ import random
 
 import pytest
 
-from engine.speculative.step_times import CALIBRATION_ROWS, MAX_ROWS, DraftTimes, StepTimes
+from engine.speculative.step_times import CALIBRATION_ROWS, MAX_ROWS, STRICT_THREADS, DraftTimes, StepTimes
 from tests.unit.engine.speculative.simulated_chat import RECORDED, Machine
 
 
@@ -150,3 +150,43 @@ def test_draft_model_is_timed_for_drafting_and_for_reading() -> None:
     for _ in range(40):
         draft.observe_reading(64, 0.128)
     assert draft.read_s == pytest.approx(0.002, rel=0.05)
+
+
+def test_steps_of_several_replies_are_known_apart_and_begin_with_the_ratios_of_lone_ones() -> None:
+    machine, times = Machine("q4_0-2threads"), StepTimes()
+    for rows in CALIBRATION_ROWS:
+        times.observe(rows, machine.seconds[rows])
+    for rows in (2, 3, 5):
+        assert times.expected(rows, num_replies=2) == times.expected(rows)
+    times.observe(2, 0.8 * machine.seconds[2], num_replies=2)
+    ratio = machine.seconds[6] / machine.seconds[2]
+    assert times.expected(2, num_replies=2) == pytest.approx(0.8 * machine.seconds[2])
+    assert times.expected(6, num_replies=2) == pytest.approx(0.8 * machine.seconds[2] * ratio, rel=0.1)
+    assert times.expected(2) == pytest.approx(machine.seconds[2], rel=0.01)
+    table = times.table(num_replies=2)
+    assert table is not None
+    assert len(table) == MAX_ROWS + 1
+    assert table[2] == times.expected(2, num_replies=2)
+    assert table[6] == pytest.approx(times.expected(6, num_replies=2))
+
+
+def test_plain_steps_are_those_that_were_seen_with_the_threads_that_they_took() -> None:
+    times = StepTimes()
+    times.observe(1, 0.010, num_threads=2)
+    times.observe(4, 0.030, num_threads=1)
+    assert times.plain(num_threads=1) == pytest.approx(0.010)
+    assert not times.has_plain(num_threads=1, num_replies=3)
+    times.observe(7, 0.050, num_threads=1, num_replies=3)
+    assert times.plain(num_threads=1, num_replies=3) == pytest.approx(0.010), "less than it can be"
+    times.observe(3, 0.016, num_threads=2, num_replies=3)
+    assert times.has_plain(num_threads=1, num_replies=3)
+    assert times.plain(num_threads=1, num_replies=3) == pytest.approx(0.016)
+    assert times.plain(num_threads=1, num_replies=4) == pytest.approx(0.016)
+
+
+def test_plain_steps_of_strict_replies_tell_nothing_of_others() -> None:
+    times = StepTimes()
+    times.observe(1, 0.010, num_threads=2)
+    times.observe(1, 0.020, num_threads=STRICT_THREADS)
+    assert times.plain(num_threads=2) == pytest.approx(0.010)
+    assert times.plain(num_threads=STRICT_THREADS) == pytest.approx(0.020)
