@@ -11,7 +11,7 @@ import threading
 import time
 import zlib
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 from engine.backend import (
     AdapterKey,
@@ -52,6 +52,8 @@ class FakeBackend:
 
     def __init__(self, path: str, params: ModelParams, settings: FakeSettings) -> None:
         self.vocabulary = FakeVocabulary()
+        control_ids = self.vocabulary.control_ids
+        self._texts = [b"\0" + piece if t in control_ids else piece for t, piece in enumerate(self.vocabulary.pieces)]
         self._settings = settings
         self._cells: dict[int, list[tuple[int, int]]] = {}  # sequence -> (cell, token)
         self._cell_users: Counter[int] = Counter()
@@ -153,18 +155,21 @@ class FakeBackend:
     def next_token(self, row: int) -> int:
         """Return the token that follows the sequence of a row: the next byte of a word chosen by all bytes so far."""
         assert 0 <= row < len(self._rows), "the row has no logits"
-        tokens = [value % _MARK for value in self._rows[row]]
-        pieces, control_ids = self.vocabulary.pieces, self.vocabulary.control_ids
-        last_control = max((i for i, token in enumerate(tokens) if token in control_ids), default=-1)
-        reply = b"".join(pieces[token] for token in tokens[last_control + 1 :]).partition(b"\n")[2]
+        values, pieces, control_ids = self._rows[row], self.vocabulary.pieces, self.vocabulary.control_ids
+        is_marked = max(values) >= _MARK  # most are not, and this is most of the time of a test without weights
+        tokens = [value % _MARK for value in values] if is_marked else values
+        last_control = next((i for i in range(len(tokens) - 1, -1, -1) if tokens[i] in control_ids), -1)
+        reply = b"".join([pieces[token] for token in tokens[last_control + 1 :]]).partition(b"\n")[2]
         num_words = reply.count(b" ")
         word_start = len(reply) - len(reply.rpartition(b" ")[2]) if num_words else 0
         # Everything up to the word that is being written decides which word it is.
-        before, digest = len(reply) - word_start, hashlib.sha256()
-        marks = [value // _MARK for value in self._rows[row]]
-        texts = (b"\0" + pieces[t] if t in control_ids else pieces[t] for t in tokens)
-        changes = (b"\1%d" % mark if mark != last else b"" for last, mark in zip([0, *marks], marks, strict=False))
-        digest.update(b"".join(part for pair in zip(changes, texts, strict=True) for part in pair)[: -before or None])
+        before = len(reply) - word_start
+        texts: Iterable[bytes] = map(self._texts.__getitem__, tokens)
+        if is_marked:
+            marks = [value // _MARK for value in values]
+            changes = (b"\1%d" % mark if mark != last else b"" for last, mark in zip([0, *marks], marks, strict=False))
+            texts = (part for pair in zip(changes, texts, strict=True) for part in pair)
+        digest = hashlib.sha256(b"".join(texts)[: -before or None])
         word = WORDS[int.from_bytes(digest.digest()[:4], "big") % len(WORDS)].encode() + b" "
         if num_words >= self._settings.n_words:
             return END
